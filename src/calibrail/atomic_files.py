@@ -107,17 +107,22 @@ def append_whole(path: Path, raw: bytes, *, durable: bool = False) -> None:
                 file.seek(-1, os.SEEK_END)
                 raw = raw if file.read() == b"\n" else b"\n" + raw
         try:
-            rest = memoryview(raw)
-            while rest:
-                rest = rest[os.write(handle, rest) :]
-            if durable:
-                os.fsync(handle)
+            write_whole(handle, raw, durable=durable)
         except BaseException:
             with suppress(OSError):
                 os.ftruncate(handle, before)
             raise
     finally:
         os.close(handle)
+
+
+def write_whole(handle: int, raw: bytes, *, durable: bool) -> None:
+    """Write bytes to an open file, however many the system takes at a time."""
+    rest = memoryview(raw)
+    while rest:
+        rest = rest[os.write(handle, rest) :]
+    if durable:
+        os.fsync(handle)
 
 
 def write_atomically(

@@ -41,7 +41,6 @@ from scipy.special import betaincinv
 
 from calibrail.conformal import argument_checks, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
-from calibrail.conformal.threshold import Calibration, calibrate_threshold
 from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.formatting import count, listed
 from calibrail.options.guarantee import Promise, Undefined
@@ -183,8 +182,8 @@ class GroupedCalibration(Record):
         Whether groups have names; guardrails of before name what spells a number as that number.
     """
 
-    groups: Mapping[str, Calibration]
-    fallback: Calibration
+    groups: Mapping[str, threshold.Calibration]
+    fallback: threshold.Calibration
     scope: Scope
     small: Mapping[str, int]
     min_n: int
@@ -192,7 +191,7 @@ class GroupedCalibration(Record):
 
     later = ("named",)
 
-    def of(self, group: str) -> Calibration:
+    def of(self, group: str) -> threshold.Calibration:
         """Return the calibration that decides for a group, seen or not."""
         return self.groups.get(spelt_as(group, {*self.groups, *self.small}), self.fallback)
 
@@ -294,12 +293,12 @@ def calibrate_groups(
         rows = members[name]
         if len(rows) >= least:
             with errors_as(InputError, InputError, "of_group", name=name):
-                large[name] = calibrate_threshold(values[rows], own)
+                large[name] = threshold.calibrate_threshold(values[rows], own)
         else:
             small[name] = len(rows)
     rest = np.concatenate([values[members[name]] for name in small]) if small else values[:0]
     enough = len(rest) >= least
-    fallback = calibrate_threshold(rest if enough else values, promise)
+    fallback = threshold.calibrate_threshold(rest if enough else values, promise)
     return GroupedCalibration(
         large, fallback, "small groups" if enough else "all groups", small, least, named=True
     )
@@ -334,7 +333,7 @@ _LARGEST: Final = 0.95
 
 
 @dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
-class ClusteredCalibration(Calibration):
+class ClusteredCalibration(threshold.Calibration):
     """A threshold from clustered examples, each cluster counting once.
 
     ``n`` and ``rank`` count examples, as in ``Calibration``.
@@ -494,7 +493,7 @@ def _calibrate_clusters(
         by_lot = guarantee == "pac" and total >= least and float(np.mean(1.0 / sizes)) > _FEW
     if by_lot:
         every = np.append(defined, np.full(n_undefined, np.nan))
-        one = calibrate_threshold(every[_drawn(every, numbers)], promise)
+        one = threshold.calibrate_threshold(every[_drawn(every, numbers)], promise)
         position = int(np.searchsorted(defined, one.threshold)) + 1 + below
     elif total >= least and guarantee == "marginal":
         ladder = _ladder(numbers, len(defined), undefined)

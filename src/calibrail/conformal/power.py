@@ -13,7 +13,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from scipy import special
-from scipy.special import ndtr, ndtri
 
 from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
@@ -479,10 +478,10 @@ class Assumption:
             return dict(zip(("coverage", "fpr"), self.rates, strict=True))
         if self.auroc is not None:
             area = float(self.auroc)
-            return {"auroc": area, "separation": math.sqrt(2.0) * float(ndtri(area))}
+            return {"auroc": area, "separation": math.sqrt(2.0) * float(special.ndtri(area))}
         if self.separation is not None:
             distance = float(self.separation)
-            return {"auroc": float(ndtr(distance / math.sqrt(2.0))), "separation": distance}
+            return {"auroc": float(special.ndtr(distance / math.sqrt(2.0))), "separation": distance}
         return {}
 
 

@@ -9,7 +9,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import argument_checks, group_thresholds, threshold
 from calibrail.conformal.argument_checks import Bools, Floats, Ints
-from calibrail.conformal.group_thresholds import calibrate_groups
 from calibrail.conformal.overlapping_groups import OverlappingCalibration, calibrate_overlapping
 from calibrail.errors import InputError, TooFewExamplesError, error_text, errors_as
 from calibrail.options.guarantee import Promise, Undefined
@@ -260,7 +259,7 @@ def fit_rule(
         if isinstance(promise.by, tuple):
             grouped = replace(calibrate_overlapping(scores, members, promise), cuts=cuts)
         else:
-            grouped = calibrate_groups(scores, members, promise, together=together)
+            grouped = group_thresholds.calibrate_groups(scores, members, promise, together=together)
         calibration = grouped.fallback
     elif clusters is not None:
         calibration = group_thresholds.calibrate_clusters(scores, clusters[source], promise)

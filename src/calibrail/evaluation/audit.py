@@ -13,7 +13,6 @@ from calibrail.errors import InputError
 from calibrail.evaluation import audit_answers
 from calibrail.evaluation import confounds as surface
 from calibrail.evaluation.audit_answers import AuditAnswers, components
-from calibrail.evaluation.confounds import Confound, Division, Reliability, Stratification
 from calibrail.evaluation.scored_answers import CLASSES
 from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import CLUSTERED
@@ -278,9 +277,9 @@ class DetectorAudit(Record):
     n_undefined: Mapping[str, int]
     auroc: intervals.Measure
     reversed: bool
-    confounds: tuple[Confound, ...]
-    strata: tuple[Stratification, ...]
-    reliability: Reliability | None
+    confounds: tuple[surface.Confound, ...]
+    strata: tuple[surface.Stratification, ...]
+    reliability: surface.Reliability | None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the fields, with a column's own numbers beside values of the score."""
@@ -354,7 +353,7 @@ class Material:
 
     leakage: Leakage
     features: Mapping[str, intervals.Floats] = field(default_factory=dict)
-    divisions: Sequence[Division] = ()
+    divisions: Sequence[surface.Division] = ()
     angles: Mapping[str, Mapping[str, intervals.Floats]] = field(default_factory=dict)
     left_out: Sequence[LeftOut] = ()
 

@@ -10,14 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
-from calibrail.evaluation.stats import intervals
-from calibrail.evaluation.stats.auroc import (
-    CLUSTERED,
-    Ranking,
-    area_measure,
-    clustered_auroc,
-    ranked,
-)
+from calibrail.evaluation.stats import auroc, intervals
+from calibrail.evaluation.stats.auroc import CLUSTERED, Ranking, ranked
 from calibrail.evaluation.stats.intervals import Estimated, Floats, Measure
 from calibrail.evaluation.stats.tests import partial, spearman
 from calibrail.options.fields import share
@@ -75,7 +69,7 @@ class AuditAnswers:
 
         The variance is then that of Obuchowski (1997); see ``area_measure``.
         """
-        return clustered_auroc(values, self.labels, self.clusters, self.confidence)
+        return auroc.clustered_auroc(values, self.labels, self.clusters, self.confidence)
 
     def matched_auroc(self, ranking: Ranking, reason: str | None) -> Measure:
         """Return an AUROC over matched pairs with its interval, or why there is none."""
@@ -85,7 +79,7 @@ class AuditAnswers:
         fewest = min(len(np.unique(self.clusters[self.labels == label])) for label in (0, 1))
         variance, _ = ranking.area.variance(self.clusters)
         units = min(ranking.n_disjoint, fewest)
-        return area_measure(ranking.area.value, variance, units, CLUSTERED, self.confidence)
+        return auroc.area_measure(ranking.area.value, variance, units, CLUSTERED, self.confidence)
 
     def measured(
         self, statistic: Estimated, method: str, scale: intervals.Scale = "plain"

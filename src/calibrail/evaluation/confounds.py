@@ -209,10 +209,6 @@ def heterogeneity(division: Division, ranks: Floats, answers: AuditAnswers) -> H
     """
     logits, influences = [], []
     left_out: list[str] = []
-
-    def without_test(reason: str) -> Heterogeneity:
-        return Heterogeneity(None, None, None, None, tuple(left_out), reason)
-
     for index, name in enumerate(division.names):
         rows = np.flatnonzero(division.members == index)
         here = answers.where(rows)
@@ -227,7 +223,7 @@ def heterogeneity(division: Division, ranks: Floats, answers: AuditAnswers) -> H
         influences.append(column)
         logits.append(np.log(area.value / (1.0 - area.value)))
     if len(logits) < 2:
-        return without_test(f"few_strata:{TESTED}")
+        return Heterogeneity(None, None, None, None, tuple(left_out), f"few_strata:{TESTED}")
     totals = intervals.cluster_sums(np.stack(influences, axis=1), answers.clusters)
     covariance = totals.T @ totals * len(totals) / (len(totals) - 1)
     k = len(logits)
@@ -235,7 +231,7 @@ def heterogeneity(division: Division, ranks: Floats, answers: AuditAnswers) -> H
     apart = contrasts @ np.array(logits)
     spread = contrasts @ covariance @ contrasts.T
     if np.linalg.matrix_rank(spread) < k - 1:
-        return without_test("few_groups_for_strata")
+        return Heterogeneity(None, None, None, None, tuple(left_out), "few_groups_for_strata")
     statistic = float(apart @ np.linalg.solve(spread, apart))
     return Heterogeneity(statistic, k - 1, float(chi2.sf(statistic, k - 1)), None, tuple(left_out))
 

@@ -13,25 +13,13 @@ from calibrail.conformal.group_thresholds import spelled
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.splits import CALIBRATION, SPLIT_NAMES, TEST
 from calibrail.errors import Library
-from calibrail.evaluation import sections
-from calibrail.evaluation.measures import (
-    BaselineResult,
-    RemovalOutcome,
-    TestMetrics,
-    baseline_result,
-)
+from calibrail.evaluation import measures, sections
+from calibrail.evaluation import verdict as verdicts
+from calibrail.evaluation.measures import BaselineResult, TestMetrics, baseline_result
 from calibrail.evaluation.scored_answers import CLASSES, Sample
 from calibrail.evaluation.sections import attainable, clustering, confounds
 from calibrail.evaluation.stats.intervals import Floats, Measure
 from calibrail.evaluation.stats.tests import look_inverted
-from calibrail.evaluation.verdict import (
-    VerdictResult,
-    by_group,
-    by_overlapping_groups,
-    decide,
-    decide_by_groups,
-    decide_trimming,
-)
 from calibrail.formatting import Scale, Shown
 from calibrail.options import Costs, Promise, Requirement
 from calibrail.scores.table import SentenceTable
@@ -101,17 +89,16 @@ def findings(
     calibration, fpr = rule.calibration, tested.fpr.estimate
     fixed = calibration.guarantee == "fixed"
     # What a warning says about the one threshold and its rank applies only where it decides.
-    alone = rule.ranked
     used = np.isin(sample.split, (CALIBRATION, TEST))
     counted = sample.rows(TEST) if fixed else used
-    paper, n = alone and calibration.guarantee == "paper", calibration.n
+    paper, n = rule.ranked and calibration.guarantee == "paper", calibration.n
     set_aside = {"n_set_aside": sample.n_set_aside, "n": int(used.sum()), "odd": _odd(sample)}
     # The answers behind threshold and measures that share their group.
     parts = [sample.rows(TEST), *([] if sample.whole else [sample.rows(CALIBRATION, 1)])]
     n_sharing = sum(map(sample.n_sharing, parts)) if sample.independent else 0
     sharing = {"n_sharing": n_sharing, "n": int(np.sum(parts))}
     # Of a threshold that was given the intervals themselves say how wide they are.
-    too_few = {} if fixed else _too_few(tested, calibration.rank if alone else 0)
+    too_few = {} if fixed else _too_few(tested, calibration.rank if rule.ranked else 0)
     # Where a message needs numbers that the report does not hold, these; empty: nothing to say.
     applies: dict[str, bool | dict[str, Any]] = {
         "labels_look_inverted": {k: float(v.estimate or 0.0) for k, v in (inverted or {}).items()},
@@ -341,7 +328,7 @@ class Others:
     detectors: Mapping[str, Sample] = field(default_factory=dict)
     target: Mapping[str, Floats] | None = None
     ways: Sequence[Sample] = ()
-    decision: VerdictResult | None = None
+    decision: verdicts.VerdictResult | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -524,7 +511,7 @@ def decided(
     risks: "RiskControl | None" = None,
     sentences: SentenceTable | None = None,
     costs: Costs | None = None,
-) -> VerdictResult:
+) -> verdicts.VerdictResult:
     """Decide about a threshold, as `evaluate` does, without measuring all else of a report.
 
     Parameters
@@ -540,23 +527,23 @@ def decided(
     names = names if rule.groups is not None else None
     flagged = rule.flags(sample.values, names, sample.tolerance)
     if sentences is None:
-        decision = decide(rule, flagged, sample, limits)
+        decision = verdicts.decide(rule, flagged, sample, limits)
     else:
         at = rule.thresholds(len(sample), names)
-        trimmed = RemovalOutcome.at(at, sample, sentences, key, rule.calibration.undefined)
-        decision = decide_trimming(rule, flagged, trimmed, limits)
+        trimmed = measures.RemovalOutcome.at(at, sample, sentences, key, rule.calibration.undefined)
+        decision = verdicts.decide_trimming(rule, flagged, trimmed, limits)
     if risks is not None:
         counts = sample.counts(flagged), sample.among_all.counts(flagged)
         measured = sections.risk_bounds(risks.risks, *counts, requirement.confidence)
         verdict = sections.risk_verdict(measured)
         content = {**decision.certificate, "verdict": verdict, "flips": None}
-        decision = VerdictResult(verdict, "risks", content, measured=measured)
+        decision = verdicts.VerdictResult(verdict, "risks", content, measured=measured)
     if rule.groups is not None and names is not None:
         overlap = isinstance(rule.groups, OverlappingCalibration)
-        table: Any = by_overlapping_groups if overlap else by_group
+        table: Any = verdicts.by_overlapping_groups if overlap else verdicts.by_group
         rows = table(rule.groups, names, sample, limits, decision.trimmed)
         if sample.whole:
-            decision = decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
+            decision = verdicts.decide_by_groups(rule.groups, rows["rows"], flagged, sample, limits)
         decision = replace(decision, by_group={"column": spelled(promise.by), **rows})
     if costs is not None and costs.cost_miss is not None:
         cost = sections.expected_cost(sample, flagged, costs, requirement.confidence)

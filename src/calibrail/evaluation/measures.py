@@ -7,15 +7,8 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.conformal import (
-    Bound,
-    Calibration,
-    ClassCounts,
-    ClusteredCalibration,
-    coverage_band,
-    exact_bound,
-)
-from calibrail.conformal.bounds import MeanBound, mean_bound
+from calibrail.conformal import Bound, Calibration, ClassCounts, ClusteredCalibration, coverage_band
+from calibrail.conformal.bounds import MeanBound, exact_bound, mean_bound
 from calibrail.conformal.certificate import proven_coverage
 from calibrail.conformal.threshold_rule import Rule
 from calibrail.data.example import mix64
@@ -87,12 +80,11 @@ class Outcomes:
         n_left = np.where(reviewed, 0, sentences.count(~removed & supported))
         kept = np.full(sentences.n_answers, np.nan)
         np.divide(n_left, n_supported, out=kept, where=n_supported > 0)
-        shown = sentences.any(~removed)
         touched = sentences.any(removed) | reviewed
         return cls(
             freed=reviewed | ~sentences.any(~removed & (sentences.labels == 1)),
             kept=kept,
-            emptied=~reviewed & ~shown & touched,
+            emptied=~reviewed & ~sentences.any(~removed) & touched,
             untouched=~touched,
             reviewed=reviewed,
         )
@@ -391,8 +383,7 @@ def caught_band(
         return coverage, None
     lowest, highest = coverage_band(calibration, n, confidence)
     inside = lowest <= coverage.count <= highest
-    ends = lowest / n, highest / n
-    return coverage, CoverageBand(lowest, highest, n, confidence, inside, *ends)
+    return coverage, CoverageBand(lowest, highest, n, confidence, inside, lowest / n, highest / n)
 
 
 @dataclass(frozen=True, slots=True)

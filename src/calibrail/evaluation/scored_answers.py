@@ -14,17 +14,9 @@ from calibrail import conformal
 from calibrail.data.example import n_repeated
 from calibrail.data.splits import ASIDE, CALIBRATION, FIT, TEST, groups_to_add
 from calibrail.errors import TooFewExamplesError
+from calibrail.evaluation.stats import intervals
 from calibrail.evaluation.stats.auroc import auroc_difference, clustered_auroc
-from calibrail.evaluation.stats.intervals import (
-    Codes,
-    Floats,
-    Ints,
-    Mask,
-    Measure,
-    numbered_by,
-    wilson,
-    with_singletons,
-)
+from calibrail.evaluation.stats.intervals import Codes, Floats, Ints, Mask, Measure, wilson
 from calibrail.formatting import percent
 from calibrail.options import Promise, SplitOptions
 from calibrail.options.fields import spell_option
@@ -167,7 +159,7 @@ class Sample(Record):
     @property
     def members(self) -> Ints:
         """The group of each answer, shape (n,): a number of its own where it counts by itself."""
-        return with_singletons(None if self.independent else self.groups, len(self))
+        return intervals.with_singletons(None if self.independent else self.groups, len(self))
 
     def auroc(self, ranked: Floats, confidence: float) -> Measure:
         """Return how well scores of all answers, NaN for none, rank the test part.
@@ -210,7 +202,7 @@ class Sample(Record):
         """The groups, numbered by the lots of their answers where there are any."""
         if self.groups is None or self.lot is None:
             return self.groups
-        return numbered_by(self.lot, self.groups)
+        return intervals.numbered_by(self.lot, self.groups)
 
     def n_sharing(self, rows: Mask) -> int:
         """Return how many of some answers share their group with another one of their class."""
@@ -304,7 +296,7 @@ class Sample(Record):
         if not self.shares:
             more = error.minimum_n - error.n
             return more, f"{error.more(more, error.of)} for the calibration set"
-        groups = with_singletons(self.groups, len(self))
+        groups = intervals.with_singletons(self.groups, len(self))
         among = np.isin(groups, groups[self.labels == 1])
         there = 0
         if error.of == "faithful":

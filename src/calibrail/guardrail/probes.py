@@ -34,7 +34,6 @@ from calibrail.models.llm.transport import BudgetError, account, is_usual, limit
 from calibrail.options.guarantee import Unit
 from calibrail.scores import base, registry
 from calibrail.scores.custom import find_source
-from calibrail.scores.registry import ColumnScore, ScoreSpec, build_frozen, members_of
 from calibrail.serialization import given_back
 from calibrail.text.words import edition_in, rules_of
 from calibrail.working_folder import refuse_own_code
@@ -130,7 +129,7 @@ def probe_examples(score: base.Score, unit: Unit = "answer") -> list[Example]:
 
 def not_computed(score: base.Score) -> Literal["column", "endpoint"] | None:
     """Return why this machine alone does not compute a score; None where it does."""
-    if isinstance(score, ColumnScore):
+    if isinstance(score, registry.ColumnScore):
         return "column"
     models = getattr(score, "models", ())
     return "endpoint" if any(isinstance(model, RemoteModel) for model in models) else None
@@ -381,9 +380,9 @@ def frozen_detector(
     """
     with rules_of(edition_of(frozen)):
         if score is None:
-            spec = ScoreSpec(frozen.name, frozen.params)
+            spec = registry.ScoreSpec(frozen.name, frozen.params)
             _refuse_other_source(spec, set(_digests(frozen.fingerprint)))
-            score = build_frozen(spec)
+            score = registry.build_frozen(spec)
             for model in getattr(score, "models", ()):
                 if isinstance(model, RemoteModel) and not is_usual(model.endpoint):
                     refuse_own_code(f"the address {model.endpoint}", address=True)
@@ -394,9 +393,9 @@ def frozen_detector(
     return score
 
 
-def _refuse_other_source(spec: ScoreSpec, frozen: set[str]) -> None:
+def _refuse_other_source(spec: registry.ScoreSpec, frozen: set[str]) -> None:
     """Refuse a user's own code, before it is imported, whose file is none of those frozen."""
-    for member in members_of(spec):
+    for member in registry.members_of(spec):
         _refuse_other_source(member, frozen)
     name = spec.params.get("detector")
     if spec.name != "custom" or not isinstance(name, str):

@@ -21,22 +21,11 @@ from calibrail.data.tables import MemoryRows
 from calibrail.data.values import with_decimals
 from calibrail.errors import GuardrailError, InputError, errors_as, variable_set
 from calibrail.formatting import Scale, Shown
-from calibrail.guardrail import decision
-from calibrail.guardrail.decision_rule import (
-    DecisionRule,
-    HallucinationProbability,
-    RowDecision,
-    frozen_rule,
-)
+from calibrail.guardrail import decision, decision_rule, sentences
+from calibrail.guardrail.decision_rule import HallucinationProbability, RowDecision
 from calibrail.guardrail.file import FileOrigin, FrozenConfig, read_file, write_file
 from calibrail.guardrail.probes import Probed, compare_probes, edition_of, frozen_detector
-from calibrail.guardrail.sentences import (
-    StreamCheck,
-    decision_from_sentences,
-    refuse_long,
-    sentences_to_judge,
-    with_sentences,
-)
+from calibrail.guardrail.sentences import StreamCheck
 from calibrail.guardrail.signing import PublicKey, Signature, SignatureTerms
 from calibrail.models.llm.chat import RemoteModel
 from calibrail.options import Promise
@@ -76,7 +65,7 @@ class Guardrail(Shown):
         #: How this machine compared with the frozen probes; None where it was not compared.
         self.probed: Probed | None = None
         #: Everything that decides: the threshold, and those of groups and of a review.
-        self.rule: Final = frozen_rule(config)
+        self.rule: Final = decision_rule.frozen_rule(config)
         #: What parted decimals in columns of texts that calibrated it, where no point did.
         self.decimals: Final[Mapping[str, str]] = (config.data.reading or {}).get("decimals", {})
         self._edition = edition_of(config.score)
@@ -227,9 +216,9 @@ class Guardrail(Shown):
         return self.rule.calibration.as_known(self.scale.negated)
 
     @cached_property
-    def judge(self) -> DecisionRule:
+    def judge(self) -> decision_rule.DecisionRule:
         """What judges answers, or sentences, by the rule."""
-        return DecisionRule(self.rule, self.score, self.config.promise.by)
+        return decision_rule.DecisionRule(self.rule, self.score, self.config.promise.by)
 
     def group_of(self, example: Example) -> str:
         """Return the name of an answer's group, or of its groups where several columns name them.
@@ -367,7 +356,7 @@ class Guardrail(Shown):
             # One that cannot be split costs its own decision, not the batch.
             try:
                 # Each is split once.
-                answers[place] = answer = with_sentences(answer)
+                answers[place] = answer = sentences.with_sentences(answer)
                 parts.append(self.sentences(answer))
             except Exception as error:
                 parts.append(error)
@@ -397,7 +386,7 @@ class Guardrail(Shown):
             length = {CHARACTERS: float(len(answer.response))}
             answer = replace(answer, columns={**answer.columns, **length})
         with self.rules():
-            return sentences_to_judge(answer, self.columns)
+            return sentences.sentences_to_judge(answer, self.columns)
 
     def decision_for_sentences(
         self, answer: Example, verdicts: Sequence[RowDecision]
@@ -407,12 +396,12 @@ class Guardrail(Shown):
             if verdict.error is not None:
                 return self.failed(answer, verdict.error)
         try:
-            refuse_long(answer)
+            sentences.refuse_long(answer)
         except InputError as error:
             return self.failed(answer, error)
         try:
             with self.rules():
-                made = decision_from_sentences(
+                made = sentences.decision_from_sentences(
                     answer,
                     verdicts,
                     threshold=self.judge.threshold(answer),

@@ -16,16 +16,9 @@ import numpy as np
 
 import calibrail
 from calibrail.conformal.group_thresholds import LENGTH, reads_length
+from calibrail.data import sentences
 from calibrail.data.example import Example, FieldError, GivenSentence
-from calibrail.data.sentences import (
-    MOST_BEFORE,
-    MOST_CHARACTERS,
-    require_judgeable,
-    require_length,
-    sentence_example,
-    sentence_examples,
-    sentences_of,
-)
+from calibrail.data.sentences import MOST_BEFORE, MOST_CHARACTERS, sentence_examples, sentences_of
 from calibrail.errors import GuardrailError, InputError, error_text
 from calibrail.formatting import Scale, count
 from calibrail.guardrail.decision import SCORED, Cause, Decision, Outcome, Removed
@@ -62,7 +55,7 @@ def with_sentences(answer: Example) -> Example:
         If it is too long for that.
     """
     with _field_told():
-        require_length(answer)
+        sentences.require_length(answer)
     return replace(answer, sentences=sentences_of(answer))
 
 
@@ -75,7 +68,7 @@ def refuse_long(answer: Example, columns: Sequence[str] = ()) -> None:
         The remedy is named.
     """
     with _field_told():
-        require_judgeable(answer, columns)
+        sentences.require_judgeable(answer, columns)
 
 
 @contextmanager
@@ -202,7 +195,7 @@ class SentenceRemoval:
 
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
         """Return the verdict on the next sentence of an answer, which is written up to its end."""
-        sentence = sentence_example(answer, place, len(self._verdicts) + 1)
+        sentence = sentences.sentence_example(answer, place, len(self._verdicts) + 1)
         (verdict,) = self._guardrail.judge.decide([sentence], alone=self._alone)
         self._verdicts.append(verdict)
         return verdict
@@ -243,7 +236,7 @@ class WorstSentenceJudge:
     def verdict(self, answer: Example, place: GivenSentence) -> RowDecision:
         """Return the verdict on the next sentence of an answer, which is written up to its end."""
         judge = self._guardrail.judge
-        sentence = sentence_example(answer, place, len(self._judged) + 1)
+        sentence = sentences.sentence_example(answer, place, len(self._judged) + 1)
         member = self._score.member
         try:
             scores = scored_alone(member, sentence) if self._alone else member.score([sentence])

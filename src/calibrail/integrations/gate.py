@@ -14,7 +14,7 @@ from queue import SimpleQueue
 from typing import Any, Final, Protocol, Self, TypeAlias, TypeVar, runtime_checkable
 
 import calibrail
-from calibrail.errors import InputError, keep_libraries_quiet
+from calibrail.errors import InputError, keep_libraries_quiet, tables_beside
 from calibrail.guardrail import decision_log
 from calibrail.guardrail.decision import Cause, Decision, reason_of_cause
 from calibrail.options.fields import Cell, spell_option
@@ -69,11 +69,7 @@ def _work(calls: SimpleQueue[_Call | None]) -> None:
 
 
 #: What is shown instead of an answer that may not be released, by the decision's outcome.
-REFUSALS: Final[Mapping[str, str]] = {
-    "flag": "This answer is withheld: it does not seem to be supported by the sources.",
-    "review": "This answer is withheld until a person has looked at it.",
-    "error": "This answer is withheld: it could not be checked.",
-}
+REFUSALS: Final[Mapping[str, str]] = tables_beside(__file__, "gate.toml")["refusals"]
 
 #: Answers that are decided at once where each waits for an endpoint.
 _ASKING: Final = 8

@@ -17,15 +17,9 @@ from calibrail.integrations.gate import Gate, Guarding, needs
 _FETCH: Final = patch("nltk.download") if find_spec("nltk") else nullcontext()
 
 with needs("guardrails-ai"), _FETCH:
+    from guardrails import validator_base as base
     from guardrails.classes.rc import RC
     from guardrails.utils.hub_telemetry_utils import HubTelemetry
-    from guardrails.validator_base import (
-        FailResult,
-        PassResult,
-        ValidationResult,
-        Validator,
-        register_validator,
-    )
 
 
 # No variable keeps it from reporting to its maker, and each Guard reads its file anew: whoever has
@@ -39,8 +33,8 @@ _DECISION: Final = "calibrail"
 _CHUNKS: Final = "calibrail_chunks"
 
 
-@register_validator(name="calibrail/guardrail", data_type="string")
-class CalibrailValidator(Validator):
+@base.register_validator(name="calibrail/guardrail", data_type="string")
+class CalibrailValidator(base.Validator):
     """A validator that an answer passes only where the guardrail says ``pass``.
 
     A Guard is called with ``metadata={"question": ..., "contexts": [...]}``. What is not passed is
@@ -66,7 +60,7 @@ class CalibrailValidator(Validator):
         named = guardrail if isinstance(guardrail, str | PathLike) else self._gate.digest
         super().__init__(on_fail=on_fail, guardrail=str(named), **options)
 
-    def validate(self, value: Any, metadata: dict[str, Any]) -> ValidationResult:
+    def validate(self, value: Any, metadata: dict[str, Any]) -> base.ValidationResult:
         """Decide about an answer.
 
         Raises
@@ -76,13 +70,13 @@ class CalibrailValidator(Validator):
         """
         return self._result(self._gate.check(**_asked(value, metadata)), value, metadata)
 
-    async def async_validate(self, value: Any, metadata: dict[str, Any]) -> ValidationResult:
+    async def async_validate(self, value: Any, metadata: dict[str, Any]) -> base.ValidationResult:
         """Decide as `validate` does, while the event loop goes on."""
         return self._result(await self._gate.acheck(**_asked(value, metadata)), value, metadata)
 
     def validate_stream(
         self, chunk: Any, metadata: dict[str, Any], **options: Any
-    ) -> ValidationResult | None:
+    ) -> base.ValidationResult | None:
         """Decide about a stream once it has ended; until then nothing of it is let through.
 
         Raises
@@ -100,14 +94,14 @@ class CalibrailValidator(Validator):
         answer = "".join(metadata.pop(_CHUNKS))
         if not answer and _DECISION in metadata:
             # What comes after the end of an answer, such as a count of tokens.
-            return PassResult(validated_chunk="")
+            return base.PassResult(validated_chunk="")
         result = self.validate(answer, metadata)
         result.validated_chunk = answer
         return result
 
     async def async_validate_stream(
         self, chunk: Any, metadata: dict[str, Any], **options: Any
-    ) -> ValidationResult | None:
+    ) -> base.ValidationResult | None:
         """Refuse: an AsyncGuard never tells that a stream has ended.
 
         Raises
@@ -121,8 +115,8 @@ class CalibrailValidator(Validator):
         # Some runners of guardrails-ai hand this on to the validators that follow.
         noted = {**metadata, _DECISION: self._gate.details(decision)}
         if not decision.flagged:
-            return PassResult(metadata=noted)
-        return FailResult(
+            return base.PassResult(metadata=noted)
+        return base.FailResult(
             error_message=f"{decision.outcome}: {decision.reason}",
             fix_value=self._gate.shown(decision, answer),
             metadata=noted,

@@ -144,13 +144,11 @@ def _routed(gate: Gate, replies: Replies, decisions: Sequence[Decision | None]) 
         details = gate.details(decision)
         routes["decisions"].append(details)
         noted, instead = _noted(reply, gate.shown(decision, ""), details)
-        if decision.flagged and gate.releases(decision):
-            routes["replies"].append(instead)
-        elif decision.flagged:
+        if gate.releases(decision):
+            routes["replies"].append(instead if decision.flagged else noted)
+        else:
             routes["withheld"].append(noted)
             routes["refusals"].append(instead)
-        else:
-            routes["replies"].append(noted)
     return routes
 
 

@@ -12,21 +12,9 @@ from calibrail.integrations.gate import Gate, Guarding, needs
 
 with needs("inspect-ai"):
     from anyio import to_thread
+    from inspect_ai import scorer as scoring
     from inspect_ai.model import ChatMessageTool
-    from inspect_ai.scorer import (
-        CORRECT,
-        INCORRECT,
-        NOANSWER,
-        Metric,
-        SampleScore,
-        Score,
-        Scorer,
-        Target,
-        accuracy,
-        metric,
-        scorer,
-        stderr,
-    )
+    from inspect_ai.scorer import CORRECT, INCORRECT, NOANSWER, Score, Scorer
     from inspect_ai.solver import TaskState
 
 
@@ -39,11 +27,11 @@ _JUDGED: Final = ("pass", "review", "flag")
 _BESIDE: Final = {"text", "reasoning", "tool_use"}
 
 
-@metric(scores="unreduced")
-def outcomes() -> Metric:
+@scoring.metric(scores="unreduced")
+def outcomes() -> scoring.Metric:
     """Return the metric that gives each outcome's share of the answers that were judged."""
 
-    def shares(scores: list[SampleScore]) -> dict[str, float]:
+    def shares(scores: list[scoring.SampleScore]) -> dict[str, float]:
         found = [(item.score.metadata or {}).get("outcome") for item in scores]
         n = sum(outcome in _JUDGED for outcome in found)
         return {outcome: found.count(outcome) / n if n else 0.0 for outcome in _JUDGED}
@@ -51,7 +39,7 @@ def outcomes() -> Metric:
     return shares
 
 
-@scorer(metrics=[accuracy(), stderr(), outcomes()])
+@scoring.scorer(metrics=[scoring.accuracy(), scoring.stderr(), outcomes()])
 def guardrail_scorer(guardrail: Guarding, contexts: Contexts = "contexts") -> Scorer:
     """Return a scorer whose value is ``CORRECT`` where the guardrail says ``pass``.
 
@@ -70,7 +58,7 @@ def guardrail_scorer(guardrail: Guarding, contexts: Contexts = "contexts") -> Sc
     """
     gate = Gate.of(guardrail)
 
-    async def score(state: TaskState, target: Target) -> Score:
+    async def score(state: TaskState, target: scoring.Target) -> Score:
         answer = "" if state.output.empty else state.output.message.text
         parts = [] if state.output.empty else state.output.message.content
         other = {part.type for part in parts if not isinstance(part, str)} - _BESIDE

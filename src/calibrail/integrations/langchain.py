@@ -28,8 +28,8 @@ _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
 #: Parts of a message that are not shown to who asked.
 _NOT_SHOWN: Final = ("reasoning", "thinking", "tool_call", "tool_use", "server_tool_call")
 
-#: Tools of LangChain itself that say back what the model told them.
-_NO_SOURCES: Final = ("write_todos",)
+#: The tool of LangChain itself that says back what the model told it.
+_TODOS: Final = "write_todos"
 
 
 def question(messages: Sequence[BaseMessage]) -> str:
@@ -48,10 +48,8 @@ def tool_results(messages: Sequence[BaseMessage]) -> list[str]:
     for item in messages:
         if isinstance(item, HumanMessage):
             chunks.clear()
-        elif isinstance(item, ToolMessage) and item.status != "error":
+        elif isinstance(item, ToolMessage) and item.status != "error" and item.name != _TODOS:
             found = item.artifact
-            if item.name in _NO_SOURCES:
-                continue
             if isinstance(found, list) and found and all(isinstance(it, Document) for it in found):
                 chunks += [it.page_content for it in found]
             else:

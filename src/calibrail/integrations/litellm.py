@@ -14,31 +14,21 @@ with needs("litellm"):
     from fastapi import HTTPException
     from litellm import ModelResponse, TextCompletionResponse
     from litellm.integrations.custom_guardrail import CustomGuardrail
+    from litellm.types import utils
     from litellm.types.guardrails import GuardrailEventHooks
     from litellm.types.llms.openai import ResponsesAPIResponse
-    from litellm.types.utils import (
-        EmbeddingResponse,
-        ImageResponse,
-        ModelResponseStream,
-        TranscriptionResponse,
-    )
 
 
 #: HTTP statuses: an answer that may not be shown, and one that could not be judged.
 _WITHHELD: Final = {"flag": 400, "review": 400, "error": 503}
-#: How LiteLLM's logs call what happened.
-_LOGGED: Final = {
-    "pass": "success",
-    "flag": "guardrail_intervened",
-    "review": "guardrail_intervened",
-    "error": "guardrail_failed_to_respond",
-}
+#: How LiteLLM's logs call what happened; all else is ``guardrail_intervened``.
+_LOGGED: Final = {"pass": "success", "error": "guardrail_failed_to_respond"}
 #: The parts of an answer, on routes that return it in parts, that are shown to nobody as text.
 _NOT_SHOWN: Final = ("reasoning", "thinking", "redacted_thinking")
 _CALLS: Final = ("function_call", "tool_use", "mcp_call")
 _TEXTS: Final = ("text", "output_text")
 #: What is no answer.
-_NO_ANSWERS: Final = (EmbeddingResponse, ImageResponse, TranscriptionResponse)
+_NO_ANSWERS: Final = (utils.EmbeddingResponse, utils.ImageResponse, utils.TranscriptionResponse)
 
 Contexts = Callable[[Mapping[str, Any]], Sequence[str]]
 
@@ -143,16 +133,14 @@ class CalibrailGuardrail(CustomGuardrail):
     ) -> None:
         """Refuse an answer that may not be shown; put what is left of it in its place if asked."""
         # Loaded here: it brings the whole proxy along.
-        from litellm.proxy.common_utils.callback_utils import (
-            add_guardrail_to_applied_guardrails_header,
-        )
+        from litellm.proxy.common_utils import callback_utils
 
-        add_guardrail_to_applied_guardrails_header(data, self.guardrail_name)
+        callback_utils.add_guardrail_to_applied_guardrails_header(data, self.guardrail_name)
         details = self._gate.details(decision)
         self.add_standard_logging_guardrail_information_to_request_data(
             guardrail_json_response=dict(details),
             request_data=data,
-            guardrail_status=_LOGGED[decision.outcome],
+            guardrail_status=_LOGGED.get(decision.outcome, "guardrail_intervened"),
             guardrail_provider="calibrail",
             event_type=GuardrailEventHooks.post_call,
         )
@@ -241,7 +229,7 @@ def _streamed(chunks: Sequence[Any]) -> list[str | Exception]:
     done = getattr(chunks[-1], "response", None)
     if isinstance(done, ResponsesAPIResponse):
         return _answers(done)
-    known = (ModelResponseStream, ModelResponse, TextCompletionResponse)
+    known = (utils.ModelResponseStream, ModelResponse, TextCompletionResponse)
     unknown = [type(chunk).__name__ for chunk in chunks if not isinstance(chunk, known)]
     if unknown:
         return [TypeError(f"no answer is read from a stream of {unknown[0]}")]

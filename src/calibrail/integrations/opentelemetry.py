@@ -147,9 +147,7 @@ def _certified(config: calibrail.guardrail.FrozenConfig | None) -> dict[str, Any
 
 def _error(quiet: Decision) -> str | None:
     """Return the class of what was raised, where something failed; None for a verdict."""
-    if quiet.failed or quiet.outcome == "error":
-        return quiet.cause.error or "_OTHER"
-    return None
+    return quiet.cause.error or "_OTHER" if quiet.failed or quiet.outcome == "error" else None
 
 
 def _present(attributes: dict[str, Any]) -> dict[str, Any]:

@@ -110,21 +110,15 @@ class GuardrailValidator:
 
 def _asked(messages: Sequence[ModelMessage]) -> list[Any]:
     """Return the parts of requests from the user's last prompt on."""
-    requests = [message.parts for message in messages if message.kind == "request"]
-    parts = [part for request in requests for part in request]
-    # What a tool hands over beside its result comes as a prompt of the same request.
-    returned = {
-        id(part)
-        for request in requests
-        if any(isinstance(part, ToolReturnPart) for part in request)
-        for part in request
-    }
-    prompts = [
-        place
-        for place, part in enumerate(parts)
-        if isinstance(part, UserPromptPart) and id(part) not in returned
-    ]
-    return parts[prompts[-1] :] if prompts else parts
+    asked: list[Any] = []
+    for request in (message.parts for message in messages if message.kind == "request"):
+        # What a tool hands over beside its result comes as a prompt of the same request.
+        returns = any(isinstance(part, ToolReturnPart) for part in request)
+        for part in request:
+            if isinstance(part, UserPromptPart) and not returns:
+                asked.clear()
+            asked.append(part)
+    return asked
 
 
 def _question(messages: Sequence[ModelMessage]) -> str:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from calibrail.errors import InputError
+from calibrail.errors import InputError, tables_beside
 from calibrail.guardrail.decision import Decision, Unfinished
 from calibrail.integrations.gate import Gate, Guarding
 
@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 
 
 #: What is shown where an answer is stopped.
-STOPPED: Final = (
-    " [The rest of this answer is withheld: it does not seem to be supported by the sources.]"
-)
+STOPPED: Final[str] = tables_beside(__file__, "gate.toml")["stopped"]
 
 
 class Written:

@@ -110,13 +110,8 @@ class ReadOptions:
     quarantine: Path | None = field(default=None)
 
     def __post_init__(self) -> None:
-        checks = {
-            "quarantine": fields.path,
-            "limit": fields.count,
-            "sample": fields.count,
-            "sample_seed": fields.whole,
-        }
-        fields.replace_checked(self, **checks)
+        counts = {"limit": fields.count, "sample": fields.count}
+        fields.replace_checked(self, quarantine=fields.path, **counts, sample_seed=fields.whole)
         for name in ("mapping", "options", "pair"):
             if not isinstance(getattr(self, name), Mapping | None):
                 raise InputError(f"{name} must be a dict; got {getattr(self, name)!r}")

@@ -108,8 +108,7 @@ class Promise(Record):
             raise InputError.on("by_columns_marginal", guarantee=self.guarantee)
         for name in ("allow_flag_all", "clustered"):
             fields.yes_or_no(getattr(self, name), name)
-        if self.beta is not None:
-            fields.share(self.beta, "beta")
+        fields.replace_checked(self, beta=fields.share)
         if self.min_n is not None:
             if self.by is None:
                 raise InputError("min_n is for the thresholds of groups; name their column with by")
@@ -264,8 +263,7 @@ class Requirement(Record):
             if getattr(self, name) is not None:
                 spelled = fields.spell_option(type(self), name).removesuffix("=...")
                 fields.rate(getattr(self, name), spelled)
-        if self.n_looks is not None:
-            fields.count(self.n_looks, "n_looks")
+        fields.replace_checked(self, n_looks=fields.count)
         if self.min_kept == 0.0:
             raise InputError.on("min_kept_zero")
         given: object = self.risks
@@ -371,8 +369,7 @@ class Costs(Record):
         for name, cost in given.items():
             if cost is not None and not (fields.number(cost, name) > 0.0 and math.isfinite(cost)):
                 raise InputError.on("cost_domain", name=name, cost=cost)
-        if self.base_rate is not None:
-            fields.share(self.base_rate, "base_rate")
+        fields.replace_checked(self, base_rate=fields.share)
 
     def costs(self) -> "Costs":
         """Return the costs alone, also of what holds more."""

@@ -232,8 +232,7 @@ class RecalibrateOptions(Record):
     since: str | None = setting(default=None, metavar="TIME")
 
     def __post_init__(self) -> None:
-        if self.delta is not None:
-            fields.share(self.delta, "delta")
+        fields.replace_checked(self, delta=fields.share)
         if self.since is not None:
             with errors_as(InputError, (TypeError, ValueError), "since_no_time", since=self.since):
                 datetime.fromisoformat(self.since)

@@ -20,7 +20,6 @@ from calibrail.models.embeddings import Encoder
 from calibrail.models.loading import DEFAULT_MODEL
 from calibrail.options import ReadOptions, Requirement, SplitOptions, Undefined, fields
 from calibrail.options.data import ReadKeywords
-from calibrail.options.fields import optional
 from calibrail.options.keywords import options_from_keywords
 from calibrail.pipelines import data_reuse, loading, look_overlap, run, scoring
 from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
@@ -283,8 +282,8 @@ def audit(
     >>> run.to_dict()["schema"], run.audit.detectors[0].name
     ('calibrail.audit/1', 'novelty')
     """
-    splitting = optional(splitting, SplitOptions, "splitting")
-    context = optional(context, loading.Context, "context")
+    splitting = fields.optional(splitting, SplitOptions, "splitting")
+    context = fields.optional(context, loading.Context, "context")
     scores = with_columns(scores, score_column, higher)
     source, scores, said = with_unnamed(source, scores, reading, several=True)
     detectors, by = scoring.resolve_scores(scores), tuple(dict.fromkeys(fields.texts(by, "by")))

@@ -16,12 +16,10 @@ from calibrail.data.sources import Source, reusable
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.guardrail.decision import parse_cause
 from calibrail.guardrail.decision_log import reader
-from calibrail.guardrail.decision_log.reader import Cursor, LogCounts, Logged, log_sources, read_on
 from calibrail.guardrail.file import FrozenConfig
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.labelling import folder as folders
 from calibrail.labelling import log_sampling
-from calibrail.labelling.folder import POOL_FILE, LabelFolder, has_labels, read_plan
 from calibrail.labelling.ledger import Draw, Lock, Order, SessionPlan, Traces
 from calibrail.labelling.sampling import JudgeColumn, Pool, PooledAnswer
 from calibrail.labelling.session import has_text
@@ -113,7 +111,7 @@ def _agreed_plan(
         raise InputError(say("refused.lines_drawn_singly"))
     if drawing is not None and drawing.design == "disagreements":
         raise InputError(say("refused.no_judges_in_a_log"))
-    if not has_labels(folder):
+    if not folders.has_labels(folder):
         return SessionPlan(
             purpose="watch",
             traces=Traces(),
@@ -124,7 +122,7 @@ def _agreed_plan(
             guardrail=config.digest,
             guardrail_file=None if file is None else str(file),
         )
-    plan = read_plan(folder)
+    plan = folders.read_plan(folder)
     if plan.purpose != "watch":
         raise InputError(say("refused.labels_of_traces", folder=folder))
     others = [*other_guardrail(plan, config)]
@@ -160,16 +158,16 @@ def _budget(
     return per_day, log_sampling.Budget.for_days(per_day, sampler.days, counted, left)
 
 
-def _open(folder: Path) -> tuple[LabelFolder, log_sampling.Batches]:
+def _open(folder: Path) -> tuple[folders.LabelFolder, log_sampling.Batches]:
     """Return the folder's files, with what a crash has left out of the last batch."""
-    files = LabelFolder(folder)
+    files = folders.LabelFolder(folder)
     batches = log_sampling.Batches(files)
     with files.lock():
         batches.refresh()
     return files, batches
 
 
-def _candidate(item: Logged) -> log_sampling.LogCandidate:
+def _candidate(item: reader.Logged) -> log_sampling.LogCandidate:
     """Return a decision of the log as what can be drawn, with texts and score as it holds them."""
     content = item.content
     score, id, group = (content.get(name) for name in ("score", "id", "group"))
@@ -206,9 +204,9 @@ def _pooled(draw: Draw, item: log_sampling.LogCandidate, order: Order) -> Pooled
     return PooledAnswer(unit, draw.digest, example, lengths=lengths)
 
 
-def _lacking_texts(files: LabelFolder) -> list[PooledAnswer]:
+def _lacking_texts(files: folders.LabelFolder) -> list[PooledAnswer]:
     """Return the answers handed out so far whose texts are not known, with their places."""
-    pool = Pool(files.path / POOL_FILE)
+    pool = Pool(files.path / folders.POOL_FILE)
     pool.refresh()
     places = [item.draw.order - 1 for item in files.ledger.answers if item.draw.handed_out]
     waiting = (replace(pool[place], fills=place) for place in places)
@@ -346,17 +344,17 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
     traces = None if traces is None else reusable(traces)
     config, file = frozen_config(guardrail)
     require_answers(config, "label --from-log")
-    place, sources = fields.path(folder, "folder"), log_sources(logs, growing=True)
-    tally, own = LogCounts(), OwnDecisions(config)
+    place, sources = fields.path(folder, "folder"), reader.log_sources(logs, growing=True)
+    tally, own = reader.LogCounts(), OwnDecisions(config)
     # One call at a time; people label meanwhile.
     with folders.prepared_folder(place), Lock(place / folders.DRAWING)():
         plan = _agreed_plan(place, config, file, options, drawing)
-        files, batches = _open(place) if has_labels(place) else (None, None)
+        files, batches = _open(place) if folders.has_labels(place) else (None, None)
         last = None if batches is None else batches.cursor
         sampler = log_sampling.LogSampler(plan.seed)
         _budget(options, plan, sampler, batches)
-        cursor = Cursor() if last is None else Cursor.from_dict(last)
-        for block in read_on(sources, cursor, tally):
+        cursor = reader.Cursor() if last is None else reader.Cursor.from_dict(last)
+        for block in reader.read_on(sources, cursor, tally):
             for item in own.usable(block, tally):
                 if parse_cause(item.content).code == "row_unusable":
                     # No answer that anyone could label.
@@ -371,7 +369,7 @@ def audit_sample(  # type: ignore[misc]  # options are those of the draw
         per_day, budget = _budget(options, plan, sampler, batches)
         if files is None or batches is None:
             with file_errors(f"cannot write into the folder {place}", "; name another one"):
-                write_atomically(place / POOL_FILE, b"", durable=True)
+                write_atomically(place / folders.POOL_FILE, b"", durable=True)
                 write_atomically(place / folders.GUARDRAIL, config.to_bytes(), durable=True)
                 # The last one: without it nothing has begun.
                 folders.write_plan(place, replace(plan, per_day=per_day))

@@ -26,7 +26,6 @@ from calibrail.options.data import ReadKeywords, judge_of
 from calibrail.options.guarantee import Guarantee, Undefined, Unit, whole_answers
 from calibrail.pipelines import data_reuse, independence, look_overlap
 from calibrail.pipelines.fixed_threshold import with_columns, with_unnamed
-from calibrail.pipelines.independence import Ends
 from calibrail.pipelines.loading import Context
 from calibrail.pipelines.run import Run, chosen_run, cost_dict, run_of, write_run
 from calibrail.pipelines.scoring import Scored, beside_of, require_usable, score_source, settle
@@ -253,7 +252,7 @@ def compare(
         )
 
     samples = once
-    comparisons, ends = [made(*way) for way in counted], dict[str, Ends]()
+    comparisons, ends = [made(*way) for way in counted], dict[str, independence.Ends]()
     for name in dict(comparisons[0].detectors) if len(ways) > 1 else ():
         one, other = (samples[keys.index(name)] for samples in (once, each))
         assert halves is not None
@@ -306,7 +305,7 @@ def _ends(
     promise: Promise,
     requirement: Requirement,
     confirming: NDArray[np.bool_],
-) -> Ends:
+) -> independence.Ends:
     """Return a detector's verdict, and that of a candidate, as near copies count at its ends.
 
     These are at worst and at best. The candidate's is the one of the half that confirms.

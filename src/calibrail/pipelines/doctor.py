@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from calibrail.data import duplicates, profile
+from calibrail.data import suggested_options as hints
 from calibrail.data.columns import Needs
 from calibrail.data.example import TEXT_FIELDS, Example
 from calibrail.data.labels import PLAIN, holds_others, is_of_people, label_key, map_to_fill
@@ -19,20 +20,7 @@ from calibrail.data.sentences import SentenceColumns, cells_of_sentences
 from calibrail.data.sources import Source, names_of, reusable
 from calibrail.data.spans import MarkLook, SentenceColumn, Support
 from calibrail.data.splits import CALIBRATION, group_numbers, groups_to_add, merge_groups, split
-from calibrail.data.suggested_options import (
-    Suggestion,
-    direction_of,
-    inferred_classes,
-    is_apart,
-    known_as,
-    looks,
-    names_kinds,
-    speaks_of_score,
-    stand_in,
-    suggest,
-    unread_texts,
-    words_of,
-)
+from calibrail.data.suggested_options import Suggestion, direction_of, suggest, words_of
 from calibrail.data.values import nested_names, value_at
 from calibrail.evaluation.stats.auroc import auroc, ranked
 from calibrail.evaluation.stats.intervals import Measure
@@ -153,7 +141,7 @@ def _further_columns(opened: Reading) -> tuple[str, ...]:
         name
         for name in inside
         if name not in opened.fields
-        and is_apart(name, used)
+        and hints.is_apart(name, used)
         and held_in(opened.head, name)[0] == {"number"}
     )
     # The number of a row is no score.
@@ -219,7 +207,7 @@ def diagnose(
     alone = replace(needs, keep=())
     rivals = read_needed(source, replace(how, quarantine=None), alone).columns.rivals
     disputed = set[str]()
-    kinds = {name: np.zeros((2, 2), np.int64) for name in keep if names_kinds(name)}
+    kinds = {name: np.zeros((2, 2), np.int64) for name in keep if hints.names_kinds(name)}
 
     def watch(example: Example) -> None:
         for name, counts in kinds.items() if example.label is not None else ():
@@ -236,7 +224,7 @@ def diagnose(
 
     survey = profile.Survey(watched(opened, watch), keep)
     labelled = bool((survey.labels >= 0).any())
-    layout = looks(first.head)
+    layout = hints.looks(first.head)
     # Scores beside labels are enough; texts are looked for where there is neither.
     scored = labelled and bool(survey.columns) and "response" not in present
     how_labels = opened.columns.labels.described()
@@ -255,7 +243,7 @@ def diagnose(
         advice = known
     elif unclear and (classes := map_to_fill(how_labels)) is not None:
         spelt = ",".join(f"{value}={name}" for value, name in classes.items())
-        inferred = inferred_classes(list(classes))
+        inferred = hints.inferred_classes(list(classes))
         of_one = "classes" if "?" in spelt else "known"
         reason = of_one if inferred is None else "inference"
         advice = Suggestion({**advice.options, "label_map": inferred or spelt}, reason)
@@ -263,7 +251,7 @@ def diagnose(
         advice = _other_direction(opened, kinds)
     areas, choice = _inverted(first_answers) or {}, choose_score(opened)
     judge = choice.names[0] if len(choice.names) == 1 and choice.verdict else ""
-    speaks = judge not in survey.columns and (speaks_of_score(judge) or direction_of(judge))
+    speaks = judge not in survey.columns and (hints.speaks_of_score(judge) or direction_of(judge))
     repeated, contradictory = profile.repeats(survey)
     response_chars = survey.chars[:, TEXT_FIELDS.index("response")]
     copies = duplicates.find_copies(survey.sketches)
@@ -298,7 +286,7 @@ def diagnose(
         because=advice.reason,
         about=advice.about,
         answers=advice.answers,
-        unread=() if exported else unread_texts(layout, first.columns),
+        unread=() if exported else hints.unread_texts(layout, first.columns),
         artefacts=profile.artefacts(survey, copies, _area_against_chance),
         empty_columns=survey.empty_columns,
         inputs=names_of(source),
@@ -346,7 +334,7 @@ _NO_KIND: Final = frozenset(
 
 def _as_published(opened: Reading) -> Suggestion | None:
     """Return what reads a public data set, by its columns, whose labels are numbers or flags."""
-    labels, known = opened.columns.labels, known_as(opened.fields)
+    labels, known = opened.columns.labels, hints.known_as(opened.fields)
     if known is None or labels.is_explicit:
         return None
     described = labels.described()
@@ -448,6 +436,6 @@ def _numeric_columns(survey: profile.Survey) -> tuple[profile.NumericColumn, ...
         counts = len(known), len(values) - len(known), len(np.unique(known))
         area = _area_of(values, survey.labels)
         tells = _tells_label(area, int(np.count_nonzero(survey.labels >= 0)))
-        apart = stand_in(values)
+        apart = hints.stand_in(values)
         columns.append(profile.NumericColumn(name, *counts, area, tells, direction_of(name), apart))
     return tuple(columns)

@@ -348,34 +348,32 @@ def select_decided(
     copies = batch.copies()
     member, p = _shared(p, admitted, copies.together)
     every, p = p, p[np.unique(member, return_index=True)[1]]
-    found: dict[SelectionMethod, conformal.Selection | Obstacle] = {
-        "bh": conformal.conformal_selection(p, release.fdr)
-    }
-    found["storey"] = "grouped_batch"
-    if not grouped:
-        found["storey"] = conformal.conformal_selection(
-            p, release.fdr, conformal.storey_share(p, n)
-        )
+    shares: dict[SelectionMethod, float | Obstacle] = {"bh": 1.0}
+    shares["storey"] = "grouped_batch" if grouped else conformal.storey_share(p, n)
     if isinstance(calibration, conformal.ClusteredCalibration):
-        found["both-classes"] = "grouped_labels"
+        shares["both-classes"] = "grouped_labels"
     elif data.n_hallucinated is None:
-        found["both-classes"] = "unknown_mix"
+        shares["both-classes"] = "unknown_mix"
     else:
-        share = conformal.labelled_share(data.n_hallucinated, data.n_examples)
-        found["both-classes"] = conformal.conformal_selection(p, release.fdr, share)
-    bounds = _of_rows(conformal.discoveries(p, n, release.confidence), p, np.bincount(member))
+        shares["both-classes"] = conformal.labelled_share(data.n_hallucinated, data.n_examples)
+    bounds = _discoveries(p, np.bincount(member), n, release.confidence)
     if copies.n_near:
         # Near copies may be answers of their own, too: the higher bound holds for either.
         single, _ = _shared(every, admitted, copies.same)
         each = every[np.unique(single, return_index=True)[1]]
-        other = _of_rows(
-            conformal.discoveries(each, n, release.confidence), each, np.bincount(single)
-        )
+        other = _discoveries(each, np.bincount(single), n, release.confidence)
         total = max(bounds.most_hallucinated, other.most_hallucinated)
         bounds = _bounded(bounds, bounds.released, np.maximum(bounds.most, other.most), total)
-    found = {
-        name: item if isinstance(item, str) else _for_rows(item, member, every)
-        for name, item in found.items()
+
+    def of_rows(share: float) -> conformal.Selection:
+        """Return a selection of answers as one of the rows that each of them has."""
+        chosen, defined = conformal.conformal_selection(p, release.fdr, share), ~np.isnan(every)
+        released = chosen.released[member] & defined
+        shared = np.where(defined, chosen.p_values[member], 1.0)
+        return replace(chosen, released=released, p_values=shared)
+
+    found: dict[SelectionMethod, conformal.Selection | Obstacle] = {
+        name: share if isinstance(share, str) else of_rows(share) for name, share in shares.items()
     }
     automatic: SelectionMethod = "bh" if grouped else "storey"
     chosen = automatic if release.method == "auto" else release.method
@@ -418,26 +416,18 @@ def _shared(
     return member, np.where(np.isnan(p_values), np.nan, highest[member])
 
 
-def _for_rows(
-    selection: conformal.Selection, member: NDArray[np.intp], p_values: NDArray[np.float64]
-) -> conformal.Selection:
-    """Return a selection of answers as one of the rows that each of them has."""
-    defined = ~np.isnan(p_values)
-    shared = np.where(defined, selection.p_values[member], 1.0)
-    return replace(selection, released=selection.released[member] & defined, p_values=shared)
-
-
-def _of_rows(
-    bounds: conformal.Discoveries, p_values: NDArray[np.float64], sizes: NDArray[np.intp]
+def _discoveries(
+    p_values: NDArray[np.float64], sizes: NDArray[np.intp], n: int, confidence: float
 ) -> conformal.Discoveries:
     """Return bounds of answers as bounds of their rows: the most rows that so many can have."""
+    bounds = conformal.discoveries(p_values, n, confidence)
     if len(sizes) == sizes.sum():
         return bounds
     p_values = np.where(np.isnan(p_values), 1.0, p_values)
     rows = []
-    for cutoff, n in zip(bounds.cutoffs.tolist(), bounds.most.tolist(), strict=True):
+    for cutoff, of in zip(bounds.cutoffs.tolist(), bounds.most.tolist(), strict=True):
         largest = np.sort(sizes[p_values <= cutoff])[::-1]
-        rows.append((int(largest.sum()), int(largest[:n].sum())))
+        rows.append((int(largest.sum()), int(largest[:of].sum())))
     released, most = np.array(rows, np.int64).reshape(-1, 2).T
     total = int(np.sort(sizes)[::-1][: bounds.most_hallucinated].sum())
     return _bounded(bounds, released, most, total)

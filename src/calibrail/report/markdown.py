@@ -3,12 +3,11 @@
 import re
 from collections.abc import Iterable, Iterator
 from html import escape
-from typing import Final
+from typing import Any, Final
 from xml.etree import ElementTree
 
 from calibrail.formatting import count
 from calibrail.report import document as parts
-from calibrail.report.document import Document
 from calibrail.report.messages import say
 from calibrail.report.text import clean, leaves
 
@@ -29,7 +28,7 @@ _OPENING: Final = re.compile(r"#+ |<details>|\|.*\n\| -")
 _CLOSING: Final = 100
 
 
-def render_markdown(document: Document) -> str:
+def render_markdown(document: parts.Document) -> str:
     """Return a document as Markdown (GitHub's, with tables): the words of its page.
 
     Texts and names are escaped: none becomes markup, a link, HTML, or a mention of somebody. What
@@ -50,7 +49,7 @@ def render_markdown(document: Document) -> str:
     return "\n".join([*begin, *body, *end])
 
 
-def render_comment(document: Document, most: int = COMMENT) -> str:
+def render_comment(document: parts.Document, most: int = COMMENT) -> str:
     """Return a document as Markdown that a comment on a pull request can hold.
 
     Parameters
@@ -86,7 +85,7 @@ def render_comment(document: Document, most: int = COMMENT) -> str:
     return "\n".join([*kept, "", *["</details>", ""] * n_open, *end])
 
 
-def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
+def _parts(document: parts.Document) -> tuple[list[str], list[str], list[str]]:
     """Return what is said first, the rest, and what is said at the end whatever is left out."""
     document = document.shown_on("page")
     begin = [f"# calibrail {_text(document.title)} {_text(document.subject)}".rstrip(), ""]
@@ -97,7 +96,7 @@ def _parts(document: Document) -> tuple[list[str], list[str], list[str]]:
         asked = parts.asked_heading(tile.asked for tile in document.tiles)
         columns = parts.texts("", "Value", "Interval", *asked)
         tiles = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
-        rows = [tile[: len(columns)] for tile in tiles]
+        rows = [[*map(parts.Cell, tile[: len(columns)])] for tile in tiles]
         begin += [*_table(parts.Table("", columns, rows)), ""]
     begin += ["## Warnings", "", *bullets(document.warnings), ""] if document.warnings else []
     body = _blocks(document.blocks, 2, "")
@@ -174,9 +173,8 @@ def _table(table: parts.Table) -> Iterator[str]:
             yield line(map(_cell, row))
 
 
-def _cell(cell: parts.Cell | str) -> str:
-    if isinstance(cell, str):
-        return _text(cell)
+def _cell(cell: Any) -> str:
+    """Return what a ``Cell`` shows: a document that is shown has no other."""
     below = f" ({_text(cell.below)})" if cell.below else ""
     strong = "**" if cell.style == "strong" and cell.text else ""
     return f"{strong}{_text(cell.text)}{strong}{below}"
@@ -233,7 +231,7 @@ def _unlinked(text: str) -> str:
 _OUTCOMES: Final = {"rejected": "failure", "inconclusive": "skipped"}
 
 
-def render_junit(document: Document) -> str:
+def render_junit(document: parts.Document) -> str:
     """Return a document's verdict as JUnit XML with one test; without a verdict it has passed.
 
     Parameters

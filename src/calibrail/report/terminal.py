@@ -13,7 +13,6 @@ from rich.text import Text
 
 from calibrail.formatting import count
 from calibrail.report import document as parts
-from calibrail.report.document import Document
 from calibrail.report.text import JOINT, plain, tile_line
 
 _STYLES: Final = {
@@ -66,7 +65,7 @@ def _breaks(text: str, width: int) -> Iterator[int]:
             yield word.start() + start
 
 
-def print_document(document: Document, console: Console, *, verbose: bool = False) -> None:
+def print_document(document: parts.Document, console: Console, *, verbose: bool = False) -> None:
     """Print a document: headline, blocks, warnings, notes, next step.
 
     Parameters
@@ -89,7 +88,7 @@ def print_document(document: Document, console: Console, *, verbose: bool = Fals
         _end(document, console, named=named)
 
 
-def _print(document: Document, console: Console) -> None:
+def _print(document: parts.Document, console: Console) -> None:
     if document.brief is not None:
         _paragraph(console, document.brief, "strong")
     elif document.verdict:
@@ -117,7 +116,7 @@ def _loud(headline: str) -> str:
     return headline.upper() if len(headline) <= _VERDICT and ": " not in headline else headline
 
 
-def _end(document: Document, console: Console, *, named: bool) -> None:
+def _end(document: parts.Document, console: Console, *, named: bool) -> None:
     """Print verdict and decisive numbers once more; of what has neither, what it comes to."""
     told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
     name = _loud(document.headline) if document.verdict and not named else document.headline

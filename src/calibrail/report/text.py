@@ -6,15 +6,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
 from typing import Final, TypeGuard
 
-from calibrail.formatting import (
-    ceiling_percent,
-    floor_percent,
-    lower_percent,
-    outward,
-    percent,
-    upper_percent,
-    upward,
-)
+from calibrail import formatting
+from calibrail.formatting import floor_percent, lower_percent, outward, percent, upper_percent
 from calibrail.report.document import Cell, Json, Tile, Verdict
 
 #: Warnings under which a certificate holds only for what was fixed before anyone saw results.
@@ -105,7 +98,7 @@ def required(relation: str, limit: float | None) -> str:
     >>> required(">=", 0.81256), required("<=", 0.1001), required("<=", None)
     ('>= 81.2%', '<= 10.1%', '')
     """
-    end = floor_percent if relation == ">=" else ceiling_percent
+    end = floor_percent if relation == ">=" else formatting.ceiling_percent
     return "" if limit is None else f"{relation} {end(limit)}"
 
 
@@ -209,7 +202,7 @@ def p_value(value: float) -> str:
     >>> p_value(0.0123), p_value(1e-9), p_value(1.0)
     ('p = 0.013', 'p < 0.001', 'p = 1')
     """
-    return "p < 0.001" if value < 0.001 else f"p = {upward(value)}"
+    return "p < 0.001" if value < 0.001 else f"p = {formatting.upward(value)}"
 
 
 def p_number(value: float | None) -> str:

@@ -333,19 +333,18 @@ def _taking(
 Which = Annotated[str | None, Query(description=schemas.FIELDS["guardrail"])]
 
 _STREAM_LINES: Final = {"schema": {"type": "string"}, "example": _LINES}
-_STREAM_RESPONSES: Final = {
-    **_DECIDING,
-    200: {
-        "description": "events: sentence, stop, rest, decision, error",
-        "content": {"text/event-stream": {"schema": {"type": "string"}}},
-    },
-}
-_SHOWN: Final = {kind: {"schema": {"type": "string"}} for kind in ("text/html", "text/markdown")}
-_CARDS: Final = {
-    **_refusals(401, 404, 422, 429),
-    200: {"description": "what decides", "content": _SHOWN},
-}
-_ONE_DECIDED: Final = {**_DECIDING, 200: {"description": "the decision", "content": _SHOWN}}
+
+
+def _texts(description: str, *kinds: str) -> dict[int | str, dict[str, Any]]:
+    """Return what OpenAPI says of an answer that is a text of these kinds."""
+    content = {kind: {"schema": {"type": "string"}} for kind in kinds}
+    return {200: {"description": description, "content": content}}
+
+
+_EVENTS: Final = _texts("events: sentence, stop, rest, decision, error", EVENT_STREAM)
+_PAGES: Final = ("text/html", "text/markdown")
+_CARDS: Final = {**_refusals(401, 404, 422, 429), **_texts("what decides", *_PAGES)}
+_ONE_DECIDED: Final = {**_DECIDING, **_texts("the decision", *_PAGES)}
 #: How a card or a decision is shown.
 Format = Annotated[Literal["json", "html", "md"], Query(description=schemas.FIELDS["format"])]
 #: Of one decision's page: items of evidence, and characters of each text.
@@ -514,7 +513,7 @@ def application(service: Service) -> FastAPI:
 
     takes = _taking(schemas.Item, {"whole": _ANSWER}, **{LINES: _STREAM_LINES})
 
-    @routes.post(STREAM_PATH, responses=_STREAM_RESPONSES, openapi_extra=takes)
+    @routes.post(STREAM_PATH, responses={**_DECIDING, **_EVENTS}, openapi_extra=takes)
     async def check_stream(loaded: Decider, request: Request) -> Response:
         """Decide about an answer sentence by sentence, while it is being written."""
         return await stream(service, loaded, request)

@@ -15,7 +15,6 @@ from typing import Final
 from calibrail import errors
 from calibrail.atomic_files import folder_lock, read_regular, write_atomically
 from calibrail.data.example import Example
-from calibrail.errors import CalibrailError, GuardrailError, InputError, errors_as
 from calibrail.guardrail.runtime import Guardrail
 from calibrail.guardrail.signing import signature_path
 from calibrail.pipelines.card import card
@@ -89,9 +88,9 @@ def guardrail_files(sources: Sequence[str] | str) -> dict[str, Path]:
         if not separator or not NAME.fullmatch(name):
             name, file = Path(source).stem, source
         if not NAME.fullmatch(name):
-            raise InputError.on("guardrail_name_in_address", source=source, name=name)
+            raise errors.InputError.on("guardrail_name_in_address", source=source, name=name)
         if name in files:
-            raise InputError.on("name_of_two", name=name, held=files[name], file=file)
+            raise errors.InputError.on("name_of_two", name=name, held=files[name], file=file)
         files[name] = Path(file)
     return files
 
@@ -156,7 +155,7 @@ class Serials:
             known = stored | {at: max(n, stored.get(at, 0)) for at, n in self._known.items()}
             if not self._allow and serial < known.get(name, 0):
                 new, old = (datetime.fromtimestamp(at, UTC) for at in (known[name], serial))
-                raise GuardrailError.on(
+                raise errors.GuardrailError.on(
                     "guardrail_rolled_back", of=guardrail, name=name, signed=old, served=new
                 )
             known[name] = serial
@@ -172,7 +171,7 @@ class Serials:
         if self._path is None:
             return {}
         wrong = (OSError, ValueError, AttributeError, TypeError, OverflowError)
-        with errors_as(GuardrailError, wrong, "serials_unreadable", path=self._path):
+        with errors.errors_as(errors.GuardrailError, wrong, "serials_unreadable", path=self._path):
             known = json.loads(read_regular(self._path)) if self._path.exists() else {}
             # What is no time is refused, too.
             times = {name: datetime.fromtimestamp(int(at), UTC) for name, at in known.items()}
@@ -269,7 +268,7 @@ class Guardrails:
             self._refusals.pop(name, None)
         except (Exception, SystemExit) as error:
             # Foreign code may run here; whatever it raises, the old guardrail goes on.
-            reason = str(error) if isinstance(error, CalibrailError) else repr(error)
+            reason = str(error) if isinstance(error, errors.CalibrailError) else repr(error)
             self._refusals[name] = Refusal(datetime.now(UTC), reason)
         return self._refusals.get(name)
 

@@ -14,11 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
-from uvicorn.protocols.http.httptools_impl import (
-    STATUS_LINE,
-    HttpToolsProtocol,
-    RequestResponseCycle,
-)
+from uvicorn.protocols.http import httptools_impl
 
 from calibrail.models.llm.transport import is_loopback
 from calibrail.serve.schemas import ServiceProblem
@@ -164,9 +160,7 @@ class RequestLimits:
     @staticmethod
     def _count(holder: TokenHolder | None, scope: Scope) -> None:
         """Count a request, or refuse one that comes too often."""
-        if holder is None or scope["path"] in _UNCOUNTED:
-            return
-        if seconds := holder.wait():
+        if holder and scope["path"] not in _UNCOUNTED and (seconds := holder.wait()):
             problem = ServiceProblem.of("too_often", name=holder.name, rate=holder.rate)
             problem.retry_after = math.ceil(seconds)
             raise problem
@@ -204,7 +198,7 @@ _SLICE: Final = 4 * 2**10
 _GRACE: Final = 1.0
 
 
-class _Patient(HttpToolsProtocol):
+class _Patient(httptools_impl.HttpToolsProtocol):
     """A connection that ends where a request does not arrive in time."""
 
     #: Seconds for the headers, and for the body.
@@ -216,7 +210,7 @@ class _Patient(HttpToolsProtocol):
 
     _timer: asyncio.TimerHandle | None = None
     _unread: asyncio.TimerHandle | None = None
-    _under_way: Sequence[RequestResponseCycle] = ()
+    _under_way: Sequence[httptools_impl.RequestResponseCycle] = ()
     _in_headers = True
     _in_pieces = _anew = False
     _refusal: ServiceProblem | None = None
@@ -383,7 +377,7 @@ class _Patient(HttpToolsProtocol):
             return
         response = self._refusal.response()
         head = b"".join(b"%b: %b\r\n" % pair for pair in response.raw_headers)
-        line = STATUS_LINE[response.status_code]
+        line = httptools_impl.STATUS_LINE[response.status_code]
         self.transport.write(line + head + b"\r\n" + bytes(response.body))
         self.transport.close()
 

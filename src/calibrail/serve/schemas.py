@@ -13,15 +13,8 @@ from functools import partial
 from http import HTTPStatus
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import (
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    FailFast,
-    Field,
-    ValidationError,
-    model_validator,
-)
+import pydantic
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -187,7 +180,7 @@ def _numeric(score: Score) -> dict[str, ColumnScore]:
     return {part.column: part for part in parts_of(score) if isinstance(part, ColumnScore)}
 
 
-class _FirstWrong(FailFast):
+class _FirstWrong(pydantic.FailFast):
     """Of a list the first wrong element is told, and no further one looked at."""
 
     #: An alternative of a type must have one.
@@ -216,7 +209,7 @@ _Columns = Annotated[dict[str, _Cell], BeforeValidator(partial(_few, what="colum
 class _Body(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    @model_validator(mode="before")
+    @pydantic.model_validator(mode="before")
     @classmethod
     def _few_fields(cls, value: Any) -> Any:
         return _few(value, "fields")

@@ -40,19 +40,12 @@ from numpy.typing import ArrayLike
 from scipy.special import expit, ndtri
 
 from calibrail.conformal import argument_checks
+from calibrail.conformal import threshold as thresholding
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.bounds import Bound
 from calibrail.conformal.certificate import Verdict, proof_beside
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.threshold import (
-    Calibration,
-    add_tolerance,
-    calibrate_threshold,
-    count_at_most,
-    decimal,
-    flags_under,
-    minimum_n,
-)
+from calibrail.conformal.threshold import Calibration
 from calibrail.errors import InputError, TooFewExamplesError, error_text
 from calibrail.options.guarantee import Promise, Requirement
 from calibrail.options.labelling import Drawing
@@ -330,12 +323,12 @@ class AuditedCalibration(Calibration):
         (Tibshirani, Foygel Barber, Candes and Ramdas, 2019). The new answer's own weight is not
         known, and is at most W but for chance; no decision rests on these.
         """
-        queries = add_tolerance(argument_checks.defined(values, "values"), tolerance)
+        queries = thresholding.add_tolerance(argument_checks.defined(values, "values"), tolerance)
         n = len(self.scores)
         more = float(self.weights[n:].sum()) if self.undefined == "pass" else 0.0
         sums = np.append(0.0, np.cumsum(self.weights[:n]))
         own = float(self.weights.max(initial=1.0))
-        counted = sums[count_at_most(self.scores, queries)]
+        counted = sums[thresholding.count_at_most(self.scores, queries)]
         return np.asarray((own + more + counted) / (own + float(self.weights.sum())))
 
     @classmethod
@@ -401,7 +394,7 @@ class AuditedScores:
     def flags(self, threshold: float, *, most: bool = False) -> Bools:
         """Return what another threshold of the same detector flags: surely, or at the ``most``."""
         within = self.tolerance + (self.spread if most else 0.0)
-        decided = flags_under("flag", self.score, threshold, within)
+        decided = thresholding.flags_under("flag", self.score, threshold, within)
         return np.asarray(np.where(np.isnan(self.score), self.flagged, decided))
 
     def estimated(self, open_as: Bools) -> Floats:
@@ -481,7 +474,7 @@ def calibrate_audited(
         threshold = _walk(answers, promise, argument_checks.finite(grid, "grid"))
     else:
         threshold = _highest(answers, scores, promise)
-        plain = calibrate_threshold(scores, promise)
+        plain = thresholding.calibrate_threshold(scores, promise)
         # An open answer that is no miss plays no part.
         if not _missed_open(answers, promise, plain.threshold):
             return plain
@@ -573,7 +566,7 @@ def _built(
 
 def _too_few(answers: AuditedScores, promise: Promise) -> TooFewExamplesError:
     n, n_open = int(np.count_nonzero(answers.label == 1.0)), int(np.count_nonzero(answers.open))
-    least = minimum_n(promise.alpha, promise.guarantee, promise.delta)
+    least = thresholding.minimum_n(promise.alpha, promise.guarantee, promise.delta)
     seen = error_text("audited", n=n)
     remedy = error_text("audited_label_more")
     if n_open:
@@ -652,7 +645,7 @@ def audited_verdict(
     coverage, fpr = threshold_rates(answers, calibration.threshold, level)
     # What a log rounds may have been flagged, or not.
     most, least = (answers.flags(calibration.threshold, most=most) for most in (True, False))
-    promised = float(1 - decimal(calibration.alpha))
+    promised = float(1 - thresholding.decimal(calibration.alpha))
     required = promised if requirement.min_coverage is None else float(requirement.min_coverage)
     goal = math.log(2.0 / (1.0 - level))
     # Without a limit delta may be more than what a verdict errs with.

@@ -18,12 +18,8 @@ from calibrail.conformal import argument_checks
 from calibrail.conformal.argument_checks import Bools, Floats
 from calibrail.conformal.bounds import Bound, Region, part_level
 from calibrail.conformal.certificate import Verdict
+from calibrail.conformal.sequential import audited_calibration as audited
 from calibrail.conformal.sequential import betting
-from calibrail.conformal.sequential.audited_calibration import (
-    labelling_probability,
-    limits,
-    truth_values,
-)
 from calibrail.errors import InputError
 from calibrail.options.guarantee import Requirement
 from calibrail.options.labelling import Drawing
@@ -157,7 +153,7 @@ class SequentialTest(Record):
     schema: ClassVar = "calibrail.sequential/1"
 
     def __post_init__(self) -> None:
-        limits(self.requirement)
+        audited.limits(self.requirement)
         size = betting.zero_wealth().size if self.weighted else 0
         if self.log_wealth is not None and len(self.log_wealth) != size:
             raise InputError.on("log_wealth_size", n=size, got=len(self.log_wealth))
@@ -211,7 +207,7 @@ class SequentialTest(Record):
         >>> test.verdict, test.decided
         ('certified', Decided(drawn=50, labelled=50))
         """
-        decided = truth_values(np.atleast_1d(np.asarray(flagged)), "flagged")
+        decided = audited.truth_values(np.atleast_1d(np.asarray(flagged)), "flagged")
         labels = argument_checks.vector(np.atleast_1d(np.asarray(hallucinated)), "hallucinated")
         argument_checks.paired(labels, len(decided), "hallucinated", "answer")
         if not np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all():
@@ -237,7 +233,7 @@ class SequentialTest(Record):
         hallucinated answers so far.
         """
         goal = goals(self.requirement.confidence)[0]
-        return labelling_probability(
+        return audited.labelling_probability(
             np.atleast_1d(np.asarray(flagged)),
             np.atleast_1d(np.asarray(guess)),
             self.requirement,
@@ -249,7 +245,7 @@ class SequentialTest(Record):
     def certificate(self) -> SequentialCertificate:
         """Return the verdict so far with its intervals."""
         level = float(self.requirement.confidence)
-        edges, (kept_at, broken_at) = limits(self.requirement), goals(level)
+        edges, (kept_at, broken_at) = audited.limits(self.requirement), goals(level)
         if self.weighted:
             (at_least, _), (_, at_most) = betting.confidence_set(self.state(), edges, kept_at)
         else:
@@ -283,7 +279,7 @@ class SequentialTest(Record):
         """Return the confidence sequences of both rates, each at a level of its own."""
         rates = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
         if self.weighted:
-            edges, goal = limits(self.requirement), goals(level)[1]
+            edges, goal = audited.limits(self.requirement), goals(level)[1]
             method, ends = "betting", betting.confidence_set(self.state(), edges, goal)
         else:
             method, ends = "beta-mixture", []
@@ -353,7 +349,7 @@ class SequentialTest(Record):
 
     def _counted(self, flagged: Bools, labels: Floats) -> "SequentialTest":
         """Return the state after answers that count one each."""
-        edges = limits(self.requirement)
+        edges = audited.limits(self.requirement)
         events = (labels == 1.0, labels == 0.0)
         before = ((self.caught, self.n_hallucinated), (self.false_alarms, self.n_faithful))
         wealth, n_labelled = [], np.full(len(labels), self.labelled)
@@ -379,7 +375,7 @@ class SequentialTest(Record):
         sums = np.add.accumulate(np.vstack([[*self.mass, *self.hits], rows]))[-1].tolist()
         after = replace(self, mass=(sums[0], sums[1]), hits=(sums[2], sums[3]))
         first, done, state = self.drawn - len(rows), 0, self.state()
-        edges = limits(self.requirement)
+        edges = audited.limits(self.requirement)
         for latest, wealth in betting.bet(state, rows, edges, self.drawing.floors):
             part = slice(done, done + len(wealth))
             drawn = first + 1 + np.arange(part.start, part.stop)
@@ -495,7 +491,7 @@ class UnsureTest(Record):
             As there, or if an unsure answer has a label.
         """
         rows = {
-            "flagged": truth_values(np.atleast_1d(np.asarray(flagged)), "flagged"),
+            "flagged": audited.truth_values(np.atleast_1d(np.asarray(flagged)), "flagged"),
             "hallucinated": argument_checks.vector(np.atleast_1d(hallucinated), "hallucinated"),
         }
         given = {"unsure": unsure, "probability": probability, "guess": guess, "groups": groups}
@@ -503,7 +499,7 @@ class UnsureTest(Record):
         n = len(rows["flagged"])
         for name, values in rows.items():
             argument_checks.paired(values, n, name, "answer")
-        doubtful = truth_values(rows.pop("unsure", np.zeros(n)), "unsure")
+        doubtful = audited.truth_values(rows.pop("unsure", np.zeros(n)), "unsure")
         if np.any(both := doubtful & ~np.isnan(rows["hallucinated"])):
             raise InputError.on("unsure_with_label", value=int(np.argmax(both)) + 1)
         after = self._after(rows, doubtful)

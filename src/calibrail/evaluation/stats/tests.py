@@ -251,12 +251,12 @@ def overlap(hallucinated: Floats, faithful: Floats, *, confidence: float = 0.95)
     pooled = np.sort(np.concatenate(ordered), kind="stable")  # which merges what is in order
     atoms = pooled[np.append(True, pooled[1:] != pooled[:-1])]
     counts_h, counts_f = _common_counts(hallucinated, faithful, atoms)
-    estimate = _clip_overlap(float(np.minimum(counts_h / m, counts_f / n).sum()))
+    estimate = min(1.0, float(np.minimum(counts_h / m, counts_f / n).sum()))
     one, other = (np.searchsorted(part, pooled, side="right") / len(part) for part in ordered)
     # Each band errs with half of what is allowed, on either side of its distribution function.
     log_error = math.log(4.0 / (1.0 - share(confidence, "confidence")))
     bands = math.sqrt(log_error / (2.0 * m)) + math.sqrt(log_error / (2.0 * n))
-    upper = _clip_overlap(1.0 - float(np.abs(one - other).max()) + bands)
+    upper = min(1.0, 1.0 - float(np.abs(one - other).max()) + bands)
     return Measure(
         estimate, None, max(estimate, upper), _METHOD, confidence, "densities_unbounded_below"
     )
@@ -287,10 +287,6 @@ def _grid(values: Floats) -> tuple[Ints, int]:
     bins = max(1, math.ceil(min(span / width, MAX_BINS))) if width > 0.0 else 1
     places = np.floor((scaled - lowest) / (span or 1.0) * bins).astype(np.int64)
     return np.minimum(places, bins - 1), bins
-
-
-def _clip_overlap(value: float) -> float:
-    return min(1.0, max(0.0, value))
 
 
 #: Scores of what an answer has that its contexts lack: higher where more is made up.

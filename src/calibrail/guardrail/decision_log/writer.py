@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, Self
 
 import calibrail
+from calibrail.atomic_files import write_whole
 from calibrail.errors import DataError, InputError, LogError, errors_as, file_errors
 from calibrail.guardrail.decision import Decision
 from calibrail.models.hardware import renewed
@@ -552,7 +553,7 @@ class DecisionLog:
         raw = b"".join(lines)
         self._torn = True
         try:
-            self._write_whole(self._handle, raw)
+            write_whole(self._handle, raw, durable=self._sync)
         except OSError:
             with suppress(OSError):
                 self._remove_torn_end()
@@ -560,13 +561,6 @@ class DecisionLog:
         self._torn, self._holds_decisions = False, True
         self._size += len(raw)
         self._seq, self._previous, self._moment = seq, previous, moment
-
-    def _write_whole(self, handle: int, raw: bytes) -> None:
-        rest = memoryview(raw)
-        while rest:
-            rest = rest[os.write(handle, rest) :]
-        if self._sync:
-            os.fsync(handle)
 
     def _remove_torn_end(self) -> None:
         """Cut off what a write that failed has left."""
@@ -612,7 +606,7 @@ class DecisionLog:
         handle = os.open(made, flags | os.O_CREAT | os.O_EXCL, 0o640)
         try:
             try:
-                self._write_whole(handle, raw)
+                write_whole(handle, raw, durable=self._sync)
             finally:
                 os.close(handle)
             os.rename(made, path)

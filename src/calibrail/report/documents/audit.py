@@ -15,16 +15,8 @@ from calibrail.report.figures import comparison as figures
 from calibrail.report.messages import called, facts, remarks, say, word
 from calibrail.report.text import bounds, capital, estimate, measure_cell, plain, third
 
-#: The measures of a feature beside a detector: heading, field, decimals.
-_MEASURES: Final = (
-    ("Alone", "feature_auroc", 3),
-    ("Detector, all pairs", "auroc", 3),
-    ("Detector, alike", "matched", 3),
-    ("Share explained", "share", 2),
-    ("Added to it", "added", 3),
-    ("Correlation", "spearman", 2),
-    ("Score and label, given it", "partial", 2),
-)
+#: Measures of a feature beside a detector that are shown with two decimals; all others have three.
+_IN_HUNDREDTHS: Final = ("share", "spearman", "partial")
 
 
 #: Verdicts on features of which none explains a result.
@@ -120,7 +112,7 @@ def _confounds(place: int, detector: Json) -> parts.Section | None:
     if not (figure := _matched_figure(place, detector)):
         return None
     alike: list[parts.Row] = [("(all pairs)", estimate(area), bounds(area), "", "")]
-    full: list[parts.Row] = []
+    full, measures = list[parts.Row](), facts("audit.measures")
     for row in rows:
         matched, verdict = row["matched"], word("audit.verdicts", row["verdict"])
         if row["verdict"] != "is the score":
@@ -130,7 +122,7 @@ def _confounds(place: int, detector: Json) -> parts.Section | None:
         full.append(
             (
                 parts.Cell(capital(row["called"]), f"n = {row['n']:,}"),
-                *(measure_cell(row[field], digits) for _, field, digits in _MEASURES),
+                *(measure_cell(row[key], 2 if key in _IN_HUNDREDTHS else 3) for key, _ in measures),
                 parts.Cell(f"{row['n_pairs']:,}", bins),
                 measure_cell(row["balance"], 2),
                 verdict,
@@ -138,7 +130,7 @@ def _confounds(place: int, detector: Json) -> parts.Section | None:
         )
     heads = parts.numbers("AUROC", "Interval", "Feature alone")
     brief_columns = (*parts.texts("Alike in"), *heads, *parts.texts(""))
-    heads = parts.numbers(*(heading for heading, _, _ in _MEASURES), "Pairs", "Balance")
+    heads = parts.numbers(*(heading for _, heading in measures), "Pairs", "Balance")
     columns = (*parts.texts("Feature"), *heads, *parts.texts("What it explains"))
     brief, title = f"{name}: AUROC over pairs that are alike", "Feature by feature"
     return parts.section(

@@ -9,14 +9,11 @@ from calibrail.report import text
 from calibrail.report.document import Document, Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures, next_steps, sentence_removal
-from calibrail.report.documents.calibrate_sections import of_report, to_try
 from calibrail.report.documents.examples import error_examples
 from calibrail.report.documents.fixed_threshold import of_fixed
 from calibrail.report.documents.measures import BothScores, scores_figure
-from calibrail.report.documents.sentence_removal import stopped_streams
 from calibrail.report.figures.scores import operating_points
 from calibrail.report.messages import say, say_first
-from calibrail.report.text import by_sentence
 
 
 def document(
@@ -38,7 +35,7 @@ def document(
     scale = Scale.of(report["score"])
     if scores is not None:
         scores = scale.shown(scores[0]), scale.shown(scores[1])
-    of_unit = sentence_removal.of_sentences if by_sentence(report) else _of_answers
+    of_unit = sentence_removal.of_sentences if text.by_sentence(report) else _of_answers
     shown = (of_fixed if report["guarantee"] == "fixed" else of_unit)(report, scores, examples)
     return replace(
         shown,
@@ -83,8 +80,8 @@ def _of_answers(report: Json, scores: BothScores | None, examples: Json | None) 
                 parts.Text(measures.counted(report)),
                 parts.Text(measures.flips(report["certificate"])),
             ),
-            stopped_streams(report),
-            *of_report(report),
+            sentence_removal.stopped_streams(report),
+            *messages.of_report(report),
             _other_scores(report),
             None if examples is None else error_examples(examples, report),
             messages.rests_on(report),
@@ -144,7 +141,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         return text.share_cell({end: curve[name][end][place] for end in ends})
 
     steps = [
-        (to_try(scale, curve, place), cell("coverage", place), cell("fpr", place))
+        (messages.to_try(scale, curve, place), cell("coverage", place), cell("fpr", place))
         for step, place in sorted(highest.items(), reverse=True)
         if step >= 8
     ]

@@ -22,7 +22,6 @@ from calibrail.report.documents.next_steps import STEPS
 from calibrail.report.figures.plot import interval_lines
 from calibrail.report.figures.scores import MOST_GROUPS, edges, groups_svg
 from calibrail.report.messages import is_known, say, say_each, spell, spell_reasons, title
-from calibrail.report.text import by_sentence, capital
 from calibrail.text.removal import TEARS
 
 
@@ -81,7 +80,7 @@ def risks_reason(verdict: str, measured: Sequence[Json]) -> str:
     """Return what the bounds of several risks show: those that decide the verdict."""
     state = {"rejected": "exceeded", "inconclusive": "open", "certified": "within"}[verdict]
     shown = [say("verdict.risk", item) for item in measured if item["shown"] == state]
-    return f"{capital(('; ' if verdict == 'certified' else ' and ').join(shown))}."
+    return f"{phrases.capital(('; ' if verdict == 'certified' else ' and ').join(shown))}."
 
 
 def add_messages(report: calibrail.Report) -> calibrail.Report:
@@ -105,7 +104,7 @@ def add_messages(report: calibrail.Report) -> calibrail.Report:
 
 def message(code: str, report: Json, values: Json) -> str:
     """Return what a warning says; ``values`` are the numbers that the report does not hold."""
-    of_sentences = by_sentence(report) and is_known(f"sentence_warning.{code}")
+    of_sentences = phrases.by_sentence(report) and is_known(f"sentence_warning.{code}")
     parameters = {"scale": Scale.of(report["score"]), "unit": unit_words(report), "values": values}
     if code == "labels_look_inverted":
         words = (report["data"].get("reading") or {}).get("turned")
@@ -129,7 +128,7 @@ def _better_baselines(report: Json) -> dict[str, Any]:
     """Return the baseline that beats the detector most, and the names of the others that do."""
     better, measure = [row for row in report["baselines"] if row["beats_detector"]], "auroc"
     names = [row["name"] for row in better]
-    if by_sentence(report):
+    if phrases.by_sentence(report):
         measure = "kept_supported"
         better = [row for row in report["sentences"]["baselines"] if row["name"] in names]
     best = max(better, key=lambda row: (row[measure]["estimate"], row["name"]))
@@ -213,7 +212,7 @@ def _guessing(result: Json) -> str:
         lower, upper = rates["coverage"]["lower"], rates["fpr"]["upper"]
         guesses = None not in (lower, upper) and lower <= upper
         area = None
-    if result["verdict"] != "certified" or by_sentence(result) or not guesses:
+    if result["verdict"] != "certified" or phrases.by_sentence(result) or not guesses:
         return ""
     return f" {say('verdict.guessing', area=area)}"
 
@@ -278,7 +277,7 @@ def rests_on(report: Json, what: str = "the promise") -> parts.Section:
 
 def assumptions(report: Json) -> list[str]:
     """Return what the promise and the intervals rest on."""
-    if by_sentence(report):
+    if phrases.by_sentence(report):
         codes = ["same_answers", "about_removed", "marks", "up_to_there", "tears"]
         codes += ["undefined_sentence", "intervals_by_betting"]
         return [say(f"assumption.{code}", report) for code in codes]

@@ -3,7 +3,6 @@
 import shlex
 
 from calibrail.report import document as parts
-from calibrail.report.document import Json
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import label, measures, next_steps
 from calibrail.report.documents.data import alike_names, labellers_note
@@ -11,7 +10,7 @@ from calibrail.report.messages import say, say_each, say_first
 from calibrail.report.text import by_sentence, group_label, last_part, plain, share_with_bounds
 
 
-def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Document:
+def document(certificate: parts.Json, *, guardrail: str = "the guardrail") -> parts.Document:
     """Return the verdict with its exact bounds.
 
     Parameters
@@ -27,7 +26,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     lines, trims = measures.rates(shown, certificate), by_sentence(certificate)
     more = measures.left_whole(certificate) if trims else ()
     # Of all looks together, where they are kept.
-    look: Json = certificate.get("look") or {}
+    look: parts.Json = certificate.get("look") or {}
     joint = look.get("confidence") or shown["confidence"]
     in_short = f"{messages.removal_summary(certificate)} " if trims else ""
     options = (certificate.get("reading") or {}).get("options") or ()
@@ -62,7 +61,7 @@ def document(certificate: Json, *, guardrail: str = "the guardrail") -> parts.Do
     )
 
 
-def _groups(certificate: Json, look: Json) -> parts.Section:
+def _groups(certificate: parts.Json, look: parts.Json) -> parts.Section:
     """Show bounds and verdict of every group."""
     by_group, unit = {**certificate["by_group"], **look}, measures.unit_words(certificate)
     title = f"By {plain(by_group['column'])}"
@@ -88,7 +87,7 @@ def _groups(certificate: Json, look: Json) -> parts.Section:
     return parts.section(title, figure, parts.Table(title, columns, rows), parts.Text(corrected))
 
 
-def _next_step(certificate: Json) -> str:
+def _next_step(certificate: parts.Json) -> str:
     trims, needed = by_sentence(certificate), certificate["needed"]
     limits = "--min-caught, --min-kept" if trims else "--min-caught, --max-false-alarms"
     verdict, freshness = certificate["verdict"], certificate.get("freshness")
@@ -125,7 +124,7 @@ def withheld(freshness: str) -> str:
     return say("certify.calibration_data" if known else "certify.unknown_data")
 
 
-def certify_warnings(certificate: Json, *, same_file: bool, policy: str) -> list[str]:
+def certify_warnings(certificate: parts.Json, *, same_file: bool, policy: str) -> list[str]:
     """Return what weakens a certificate.
 
     Parameters

@@ -10,12 +10,8 @@ from calibrail.options.data import judge_of
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Document, Json
+from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import measures
-from calibrail.report.documents.calibrate_sections import (
-    is_clustered,
-    possible_section,
-    verdict_word,
-)
 from calibrail.report.documents.next_steps import STEPS, goals, label_anew
 from calibrail.report.figures import comparison as figures
 from calibrail.report.figures.plot import interval_lines
@@ -48,7 +44,7 @@ def all_scores(comparison: Json) -> parts.Section:
             text.measure_cell(item.get("partial_auroc")),
             text.measure_cell(test.get("overlap")),
             "" if p is None or not many else text.p_number(p),
-            verdict_word(item) if "verdict" in item else "",
+            sections.verdict_word(item) if "verdict" in item else "",
         )
 
     others, baselines = comparison["uncalibrated"], comparison["baselines"]
@@ -396,7 +392,7 @@ def next_step(comparison: Json) -> str:
     chosen = [plain(item["name"]) for item in detectors if item["name"] in alike]
     beaten = any(_worse(test, winner) for test in comparison["paired"]["against_best"])
     alone = len(detectors) == 1 and not comparison["baselines"]
-    once = any(map(is_clustered, detectors[:1]))
+    once = any(map(sections.is_clustered, detectors[:1]))
     level, asked = certificate.get("confidence"), certificate.get("max_fpr") is not None
     anew = label_anew(certificate, once=once, confidence=level) if asked else None
     code, certified = certificate.get("reason_code"), certificate.get("verdict") == "certified"
@@ -467,7 +463,7 @@ def document(comparison: Json, cost: Json | None = None) -> Document:
             None if cost is None else _cost(comparison, cost),
             *_warnings(comparison),
             parts.listing("What the claims rest on", assumptions(comparison), where="page"),
-            possible_section(winner.get("possible"), {}),
+            sections.possible_section(winner.get("possible"), {}),
         ),
         notes=detectors[0]["notes"] if detectors else (),
         next_step=next_step(comparison),

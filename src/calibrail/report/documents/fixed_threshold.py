@@ -162,10 +162,8 @@ def _far(report: Json, about: Json) -> Iterator[tuple[str, str]]:
     if report["test"]["auroc"]["estimate"] in (0.0, 1.0) and sum(counts) >= _ENOUGH:
         yield "No mistake", say("fixed_threshold.told", report, about)
     for item in report["data"].get("stand_ins") or ():
-        yield (
-            "Two units?" if "low" in item else "No score?",
-            say("data.stand_ins", stand_ins=[item]),
-        )
+        name = "Two units?" if "low" in item else "No score?"
+        yield name, say("data.stand_ins", stand_ins=[item])
     if far := report["data"].get("far"):
         yield f"{about['at']} is far", say("fixed_threshold.far", far)
 

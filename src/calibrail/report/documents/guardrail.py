@@ -113,13 +113,8 @@ def _lines(content: Json) -> list[str]:
     return [*(say(f"guardrail.{name}", content) for name in before), *compared, after]
 
 
-#: In which colour a decision is shown.
-_TONES: Final[Mapping[str, parts.Verdict]] = {
-    "pass": "certified",
-    "flag": "rejected",
-    "review": "inconclusive",
-    "error": "rejected",
-}
+#: In which colour a decision is shown; all others as rejected.
+_TONES: Final[Mapping[str, parts.Verdict]] = {"pass": "certified", "review": "inconclusive"}
 
 #: Verdicts on a part of the answer that are no objection to it.
 _NO_OBJECTION: Final = ("supported", "faithful")
@@ -155,7 +150,7 @@ def document(
         "decision of",
         subject=score,
         headline=decision["outcome"].capitalize(),
-        verdict=_TONES[decision["outcome"]],
+        verdict=_TONES.get(decision["outcome"], "rejected"),
         summary=f"{reason}.{likely}",
         blocks=(Text(say_first(cases, decision)), *left, evidence, Text(nothing)),
         next_step=say("guardrail.next", decision, trims=trims),
@@ -304,9 +299,7 @@ def _finite(value: object) -> float | None:
 
 def _place(value: object) -> int | None:
     """Return a position in a text, or None for what is none."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        return None
-    return value
+    return value if type(value) is int and value >= 0 else None
 
 
 def skipped(reason: str) -> str:

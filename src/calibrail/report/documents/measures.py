@@ -8,15 +8,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from calibrail.formatting import (
-    Scale,
-    count,
-    floor_percent,
-    lower_percent,
-    number,
-    outward,
-    upper_percent,
-)
+from calibrail import formatting
+from calibrail.formatting import Scale, count, floor_percent, number, outward
 from calibrail.report import document as parts
 from calibrail.report import text
 from calibrail.report.document import Json
@@ -170,7 +163,7 @@ def shown_end(name: str, asked: Json) -> str:
 
 #: The rates of a verdict about answers, and how an end of each is rounded.
 _BOTH: Final = ("coverage", "fpr")
-_END: Final = {"lower": lower_percent, "upper": upper_percent}
+_END: Final = {"lower": formatting.lower_percent, "upper": formatting.upper_percent}
 
 
 def _deciding(name: str, asked: Json) -> tuple[str, float | None]:
@@ -326,7 +319,7 @@ def _span(ends: tuple[float, float]) -> str:
     >>> _span((0.8, 1.0)), _span((0.0, 0.123)), _span((0.41, 0.525))
     ('at least 80%', 'at most 12.3%', '41 to 52.5%')
     """
-    low, high = lower_percent(ends[0]), upper_percent(ends[1])
+    low, high = formatting.lower_percent(ends[0]), formatting.upper_percent(ends[1])
     if ends[1] >= 1.0:
         return f"at least {low}" if ends[0] > 0.0 else "0 to 100%"
     return f"at most {high}" if ends[0] <= 0.0 else f"{low.removesuffix('%')} to {high}"

@@ -11,21 +11,12 @@ from typing import Any, Final
 from calibrail.formatting import Scale, count, floor_percent, listed, number, percent
 from calibrail.options.fields import cli_or_python
 from calibrail.report import document as parts
+from calibrail.report import text as phrases
 from calibrail.report.document import Bullet, Document, Json, Verdict
 from calibrail.report.documents import guardrail as log_document
 from calibrail.report.figures import sequential as figures
 from calibrail.report.messages import facts, is_known, remarks, say, say_first, word
-from calibrail.report.text import (
-    capital,
-    excerpt,
-    group_label,
-    interval,
-    last_part,
-    plain,
-    required,
-    share,
-    short,
-)
+from calibrail.report.text import capital, excerpt, group_label, interval, plain, required, share
 
 #: The two rates of a promise: what each is called, of which answers, and which end is asked.
 RATES: Final = {
@@ -388,7 +379,7 @@ def _answers(alarm: Json, most: int) -> parts.Folded:
     """Return the first answers behind an alarm, with their texts where the log has them."""
     blocks, rows = list[parts.Block](), list[parts.Row]()
     for item in alarm["examples"][:most]:
-        name = short(item.get("id", f"number {item['row']:,}"), 80)
+        name = phrases.short(item.get("id", f"number {item['row']:,}"), 80)
         line = f"line {item['seq']:,} of {plain(item['chain'])}" if "chain" in item else ""
         if not (text := item.get("text")):
             rows.append((name, line))
@@ -445,7 +436,7 @@ def document(
     commands = _commands(guardrail, logs, labels)
     return Document(
         "watch of",
-        subject=last_part(plain(guardrail)),
+        subject=phrases.last_part(plain(guardrail)),
         headline=say("monitor.headline", state=state, alarms=traffic["alarms"]),
         verdict=verdict,
         lead=lead(status),

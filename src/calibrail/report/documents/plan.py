@@ -7,12 +7,11 @@ from typing import Final
 from calibrail.formatting import percent
 from calibrail.options.guarantee import OF_THIS_THRESHOLD
 from calibrail.report import document as parts
-from calibrail.report.document import Document, Json
 from calibrail.report.figures.sequential import VERDICTS, plan_svg
 from calibrail.report.messages import say
 
 
-def document(plan: Json) -> Document:
+def document(plan: parts.Json) -> parts.Document:
     """Return the minimum, the answers to label, a table with a curve, the next step.
 
     Parameters
@@ -39,7 +38,7 @@ def document(plan: Json) -> Document:
         # What its scores flag where so much is caught: a limit near it takes any number of labels.
         flags = NormalDist().cdf(NormalDist().inv_cdf(1.0 - plan["alpha"]) - apart)
     next_step = f"plan.{_next_step(plan)}"
-    return Document(
+    return parts.Document(
         "plan",
         subject=say("plan.subject", plan),
         headline=headline,
@@ -50,7 +49,7 @@ def document(plan: Json) -> Document:
     )
 
 
-def _minimum(plan: Json) -> parts.Section:
+def _minimum(plan: parts.Json) -> parts.Section:
     """Show the fewest answers that a threshold can come from."""
     title, labels = say("plan.minimum", plan), plan["minimum_labels"]
     rows = [
@@ -68,7 +67,7 @@ def _minimum(plan: Json) -> parts.Section:
     )
 
 
-def _curve(plan: Json) -> parts.Section:
+def _curve(plan: parts.Json) -> parts.Section:
     """Show the probability of each verdict by the number of labelled answers."""
     least = plan["minimum"].get(plan["guarantee"], 0)
     few = [point["n"] for point in plan["points"] if point["n_calibration"] < least]
@@ -91,7 +90,7 @@ def _curve(plan: Json) -> parts.Section:
     )
 
 
-def _sequential(plan: Json) -> parts.Section:
+def _sequential(plan: parts.Json) -> parts.Section:
     """Show how many labels a verdict takes that is looked for after every one of them."""
     title = "Labels until a verdict, looked for after every one"
     rows: list[parts.Row] = []
@@ -112,7 +111,7 @@ def _sequential(plan: Json) -> parts.Section:
 _MOST: Final = 100_000
 
 
-def _next_step(plan: Json) -> str:
+def _next_step(plan: parts.Json) -> str:
     """Return the code of what to do now."""
     if not plan["assumed"]:
         return "assume"

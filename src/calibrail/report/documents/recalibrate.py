@@ -4,7 +4,6 @@ from datetime import UTC, datetime
 
 from calibrail.formatting import Scale, floor_percent
 from calibrail.report import document as parts
-from calibrail.report.document import Bullet, Document, Json
 from calibrail.report.documents import measures
 from calibrail.report.documents.calibrate_sections import sure
 from calibrail.report.documents.guardrail import skipped
@@ -12,7 +11,7 @@ from calibrail.report.messages import facts, remarks, say, say_first
 from calibrail.report.text import count_of, interval, plain, share_cell
 
 
-def document(content: Json) -> Document:
+def document(content: parts.Json) -> parts.Document:
     """Return the verdict, both thresholds on the same answers, what rests on what, the next step.
 
     Parameters
@@ -33,7 +32,7 @@ def document(content: Json) -> Document:
         for code, n in (log["skipped"] if log else {}).items()
         if code != "no_decision"
     ]
-    return Document(
+    return parts.Document(
         "recalibration of",
         subject=scale.column or str(content["score"]["name"]),
         headline=verdict.capitalize(),
@@ -51,7 +50,7 @@ def document(content: Json) -> Document:
             ),
             parts.Bullets("What is assumed", remarks("recalibrate.assumed", content)),
         ),
-        warnings=[Bullet(text) for text in warnings],
+        warnings=[parts.Bullet(text) for text in warnings],
         next_step=say_first(
             {
                 "recalibrate.accept_more": verdict == "rejected",
@@ -62,20 +61,20 @@ def document(content: Json) -> Document:
     )
 
 
-def _sure(content: Json) -> str:
+def _sure(content: parts.Json) -> str:
     """Return the confidence in the new threshold: that of the verdict where there is a limit."""
     asked = {"max_fpr": content["max_fpr"], "confidence": content["level"]}
     return floor_percent(sure({"promise": content["promise"], "requirement": asked}))
 
 
-def _logged(log: Json) -> str:
+def _logged(log: parts.Json) -> str:
     """Say how much of the log either threshold flags."""
     return say(
         "recalibrate.logged", log=log, before=log["old"] / log["n"], after=log["new"] / log["n"]
     )
 
 
-def reason(content: Json) -> str:
+def reason(content: parts.Json) -> str:
     """Return why the verdict is what it is, in a sentence or two."""
     return say(
         f"recalibrate.{content['reason']}",
@@ -86,7 +85,7 @@ def reason(content: Json) -> str:
     )
 
 
-def _same_answers(content: Json, scale: Scale) -> parts.Section:
+def _same_answers(content: parts.Json, scale: Scale) -> parts.Section:
     """Show both thresholds on the audited answers."""
     rows: list[parts.Row] = []
     for name, key in (("so far", "old"), ("new", "new")):
@@ -99,7 +98,7 @@ def _same_answers(content: Json, scale: Scale) -> parts.Section:
     return parts.section(title, table, parts.Text(say("recalibrate.same_answers", content)))
 
 
-def _changed(sides: Json, scale: Scale) -> parts.Section:
+def _changed(sides: parts.Json, scale: Scale) -> parts.Section:
     """Show which answers the new threshold decides otherwise about."""
     code, named, table = f"recalibrate.flags_{sides['new_flags']}", "", None
     if sides["new_flags"] != "same":

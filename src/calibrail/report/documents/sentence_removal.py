@@ -12,12 +12,10 @@ from calibrail.report import text as phrases
 from calibrail.report.document import Document, Json, Section, Text, section
 from calibrail.report.documents import calibrate_sections as messages
 from calibrail.report.documents import measures, next_steps
-from calibrail.report.documents.calibrate_sections import of_report
 from calibrail.report.documents.examples import trimmed_examples
 from calibrail.report.documents.measures import BothScores, scores_figure
 from calibrail.report.figures.scores import freed_and_kept_svg
 from calibrail.report.messages import facts, say, say_first
-from calibrail.report.text import bounds, by_sentence, estimate, plain
 
 #: Thresholds in the folded table at most.
 _MOST_STEPS: Final = 20
@@ -120,7 +118,7 @@ def against_marks(spans: Json | None, confidence: float) -> Section | None:
         return None
     name = "Against the marks, by characters"
     lines = [
-        (key.capitalize(), estimate(spans[key]), bounds(spans[key]), "", about)
+        (key.capitalize(), phrases.estimate(spans[key]), phrases.bounds(spans[key]), "", about)
         for key, about in facts("removal.marks")
     ]
     text = Text(say("removal.against_marks"), where="page")
@@ -149,10 +147,10 @@ def stopped_streams(report: Json) -> Section | None:
     for key, name in facts("removal.means"):
         value = stream[key]
         known = value["estimate"] is not None
-        measured = (estimate(value, 2), bounds(value, 2)) if known else ("none", "")
-        lines.append((name, *measured, "", "mean" if known else plain(value["reason"])))
+        measured = (phrases.estimate(value, 2), phrases.bounds(value, 2)) if known else ("none", "")
+        lines.append((name, *measured, "", "mean" if known else phrases.plain(value["reason"])))
     left_out = say("removal.left_out", sentences) if sentences.get("n_left_out", 0) else ""
-    cases = {"removal.stop_sentences": by_sentence(report), "removal.stop_answers": True}
+    cases = {"removal.stop_sentences": phrases.by_sentence(report), "removal.stop_answers": True}
     return section(
         title,
         Text(say_first(cases)),
@@ -202,7 +200,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
             beside(report),
             against_marks(sentences.get("spans"), report["confidence"]),
             stopped_streams(report),
-            *of_report(report),
+            *messages.of_report(report),
             told or None,
             messages.rests_on(report),
         ),

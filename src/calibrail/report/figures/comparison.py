@@ -7,6 +7,7 @@ from typing import Any, Final, NamedTuple
 from calibrail.formatting import floor_percent
 from calibrail.report.document import Json
 from calibrail.report.figures import plot as plots
+from calibrail.report.messages import word
 from calibrail.report.text import capital, plain, third
 
 #: Told apart without colour, too.
@@ -170,13 +171,6 @@ def line_style(place: int, name: str) -> dict[str, Any]:
 _WIDTH: Final = 6.0
 _ROW: Final = 0.29
 
-#: Names that fit beside an axis.
-_SHORT: Final = {
-    "novelty": "share of new words",
-    "novel_count": "number of new words",
-    "question_words": "repeated question words",
-}
-
 
 def matched_svg(detector: Json, narrow: bool = False) -> str:
     """Draw the AUROC over all pairs, and over pairs that are alike in each surface feature."""
@@ -194,7 +188,7 @@ def matched_svg(detector: Json, narrow: bool = False) -> str:
             if row["matched"]["estimate"] is None:
                 axes.annotate("too few pairs", (0.5, place - 0.12), size=9, **_IN_THE_MIDDLE)
         axes.axhline(0.5, color=plots.QUIET, linewidth=0.6)
-        called = [_SHORT.get(row["feature"], row["called"]) for row in rows]
+        called = [word("audit.beside_axis", row["feature"], row["called"]) for row in rows]
         features = [f"{alike}{plots.axis_text(name, narrow)}" for name in called]
         plot.rows(["all pairs", *features], 0.4, 0.6)
         measures = [row[key] for row in rows for key in ("matched", "feature_auroc")]

@@ -158,24 +158,14 @@ def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> 
         from matplotlib import rc_context
         from matplotlib.figure import Figure
 
-    style = {
-        "svg.fonttype": "none",
-        "svg.hashsalt": "calibrail",
-        "font.family": "sans-serif",
-        "font.size": 11.0,
-        "axes.edgecolor": quiet,
-        "axes.labelcolor": ink,
-        "axes.spines.top": False,
-        "axes.spines.right": False,
-        "axes.unicode_minus": True,
-        "legend.frameon": False,
-        "savefig.bbox": "tight",
-        "text.color": ink,
-        "text.parse_math": False,
-        "xtick.color": quiet,
-        "ytick.color": quiet,
-        "xtick.labelcolor": ink,
-        "ytick.labelcolor": ink,
+    style: dict[str, Any] = {
+        **{"svg.fonttype": "none", "svg.hashsalt": "calibrail", "savefig.bbox": "tight"},
+        **{"font.family": "sans-serif", "font.size": 11.0, "axes.unicode_minus": True},
+        **dict.fromkeys((f"axes.spines.{side}" for side in ("top", "right")), False),
+        **dict.fromkeys(("legend.frameon", "text.parse_math"), False),
+        **dict.fromkeys(("axes.edgecolor", "xtick.color", "ytick.color"), quiet),
+        **dict.fromkeys(("axes.labelcolor", "text.color"), ink),
+        **dict.fromkeys(("xtick.labelcolor", "ytick.labelcolor"), ink),
     }
     with _ONE, rc_context(style):
         figure = Figure(figsize=(width, height), dpi=72.0, layout="constrained")
