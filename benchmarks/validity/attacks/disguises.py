@@ -213,7 +213,7 @@ def scarce(rng: Rng, place: Path) -> bool:
     ids = [f"{name:x}" for name in rng.integers(1 << 60, size=100).tolist()]
     for number in range(_TRIED):
         fresh = [f"{name:x}" for name in rng.integers(1 << 60, size=1000).tolist()]
-        rows = {"id": ids + fresh, "label": [1] * 100 + [0] * 1000}
+        rows: Rows = {"id": ids + fresh, "label": [1] * 100 + [0] * 1000}
         if _certified(rows, f"s{number}", place, rng):
             return True
     return False
