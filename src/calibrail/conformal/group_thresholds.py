@@ -457,6 +457,7 @@ def calibrate_clusters(
     --------
     Ten questions; one of them has 50 answers, all with low scores. They count as one:
 
+    >>> from calibrail.conformal import calibrate_threshold
     >>> scores = [0.0] * 50 + [1, 2, 3, 4, 5, 6, 7, 8, 9]
     >>> clusters = [0] * 50 + [1, 2, 3, 4, 5, 6, 7, 8, 9]
     >>> calibrate_clusters(scores, clusters, Promise(alpha=0.2)).threshold

@@ -241,6 +241,7 @@ def render_junit(document: parts.Document) -> str:
 
     Examples
     --------
+    >>> from calibrail.report.document import Document
     >>> document = Document("certificate of", "g.json", "Rejected", "rejected", "It flags 9%.")
     >>> print(render_junit(document).splitlines()[1][:72])
     <testsuites><testsuite name="calibrail" tests="1" failures="1" skipped="
