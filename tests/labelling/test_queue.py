@@ -146,7 +146,7 @@ def test_a_rating_beyond_a_cut_that_no_label_sets_is_compared(
         ({"judge_higher": None}, "does a higher rating of stars speak for"),
         ({"judge_column": ("judge", "lazy_judge")}, "these columns hold labels"),
         ({"queue": None, "judge_column": ()}, "says what ratings mean that queue="),
-        ({"judge_column": ("stars", "stars")}, "two columns; got 'stars' twice"),
+        ({"judge_column": ("stars", "stars")}, "'stars' is named twice"),
     ):
         with pytest.raises(InputError, match=why):
             calibrail.label(rows, tmp_path / "c", **{**alone, **unclear})

@@ -1181,6 +1181,21 @@ def test_a_named_column_of_ids_is_the_one_of_the_file_that_has_it(tmp_path: Path
         assert agree(data, labels=labels, **asked).data["n_human"] == 20
     with pytest.raises(DataError, match="no id column 'key'"):
         agree(source, labels=plain, **asked)
+    # It may stand within another field; labels may be rows that are read once.
+    named = [{"id": f"{i}", "human": i % 2, "meta": {"key": f"{19 - i}"}} for i in range(20)]
+    inner = write(tmp_path / "l.jsonl", named)
+    within: Any = {"judge_column": "judge", "id_column": "meta.key"}
+    turned = agree(source, labels=inner, **within)
+    assert turned.judges[0]["agreement"]["table"]["faithful_hallucinated"] == 10
+    once = ({"key": f"{i}", "human": i % 2} for i in range(20))
+    assert agree(source, labels=once, **asked).data["n_human"] == 20
+
+
+def test_labels_of_another_file_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    source = table(tmp_path / "a.csv", ["id,judge", *(f"{i},{i % 2}" for i in range(20))])
+    lines = ["id,human,label", *(f"{i},{i % 2},{1 - i % 2}" for i in range(20))]
+    with pytest.raises(DataError, match="contradict"):
+        agree(source, judge_column="judge", labels=table(tmp_path / "l.csv", lines))
 
 
 @pytest.mark.filterwarnings("error::RuntimeWarning")

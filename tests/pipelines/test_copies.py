@@ -458,9 +458,11 @@ def test_the_same_words_with_scores_of_their_own_may_be_different_answers(change
     assert same["copies"]["n"] > 15 and same["n_near_copies"] <= same["copies"]["n"]
 
 
-@pytest.mark.parametrize("n", [2, 13])
+@pytest.mark.parametrize("n", [12, 13])
 @pytest.mark.parametrize("change", ["none", "question", "contexts", "case"])
-def test_answers_of_one_text_and_score_may_be_different_ones(n: int, change: str) -> None:
+def test_more_than_a_dozen_answers_of_one_text_and_score_may_be_different_ones(
+    n: int, change: str
+) -> None:
     sorry = "I am sorry, but I could not find any information about this in our documents."
     rows = [{"id": f"{i}", "response": sorry, "label": 1, "detector": -3.0} for i in range(n)]
     for index, row in enumerate(rows if change != "none" else ()):
@@ -473,7 +475,7 @@ def test_answers_of_one_text_and_score_may_be_different_ones(n: int, change: str
         score = index / 7.0 + index % 2 * 20.0
         rows.append({"id": f"x{index}", "response": text, "label": index % 2, "detector": score})
     data = calibrate(rows, SPEC, alpha=0.1, baselines=False).data
-    assert (data["copies"]["n"], data["n_near_copies"]) == (n, n)
+    assert (data["copies"]["n"], data["n_near_copies"]) == (n, n * (n > 12 or change == "case"))
 
 
 @pytest.mark.parametrize("verb", ["calibrate", "by", "certify", "compare"])

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 import calibrail
 from calibrail.data.duplicates import sketched
-from calibrail.data.example import mix64
+from calibrail.data.example import Example, mix64
+from calibrail.pipelines import look_overlap
 from calibrail.pipelines.data_reuse import DataUseHistory
 from calibrail.pipelines.independence import joint_comparison
 from calibrail.pipelines.look_overlap import DataUse, exceeds_reuse_limit, overlapping_uses
@@ -1184,3 +1185,45 @@ def test_respelt_answers_of_groups_are_another_look(
         return calibrail.test(answers, DETECTOR, looks=tmp_path / "looks.json", **asked).verdict
 
     assert [looked("Who?"), looked("Who?"), looked("WHO?")] == ["certified", "certified", verdict]
+
+
+def look_at_new(ids: list[str], labels: list[int], seed: int, *, texts: bool = True) -> DataUse:
+    """Return the look of a detector of its own at answers that say what no others say."""
+    rng, seen = np.random.default_rng(seed), look_overlap.TestSetFingerprint()
+    for id, label in zip(ids, labels, strict=True):
+        said = " ".join(map(str, rng.integers(10**9, size=8))) if texts else ""
+        seen.add(Example(id=id, question="What?" * texts, response=said, label=label), rng.normal())
+    return replace(seen.look(None, assumed=False), detector=str(seed))
+
+
+def test_the_same_ids_and_labels_are_the_same_answers_whatever_their_texts() -> None:
+    rng, ids = np.random.default_rng(0), [f"{number}" for number in range(240)]
+    mixed = rng.integers(2, size=240).tolist()
+    first = look_at_new(ids, mixed, 1)
+    assert exceeds_reuse_limit(overlapping_uses(look_at_new(ids, mixed, 2), [first]))
+    # Other answers of a batch that is numbered alike: drawn, sorted by label, or in pairs.
+    orders = rng.integers(2, size=240).tolist(), sorted(mixed), [0, 1] * 120
+    for labels in orders:
+        batches = look_at_new(ids, labels, 3), look_at_new(ids, labels, 4)
+        assert not overlapping_uses(batches[0], [first])
+        again = overlapping_uses(batches[0], [batches[1]])
+        assert bool(again) == (labels is orders[0])
+    rare = [int(number < 3) for number in range(240)]
+    assert not overlapping_uses(look_at_new(ids, rare, 5), [look_at_new(ids, rare, 6)])
+
+
+@pytest.mark.parametrize("texts", [True, False])
+def test_a_tenth_of_one_class_is_a_tenth_of_the_evidence(texts: bool) -> None:
+    def beside(n: int, again: int, seed: int) -> DataUse:
+        ids = [f"h{number}" for number in range(again)]
+        ids += [f"{seed}-{number}" for number in range(n + 1000 - again)]
+        rng, seen = np.random.default_rng(seed), look_overlap.TestSetFingerprint()
+        for place, id in enumerate(ids):
+            said = f"What {id} says is in the file." if texts else ""
+            example = Example(id=id, question="?" * texts, response=said, label=int(place < n))
+            seen.add(example, rng.normal())
+        return replace(seen.look(None, assumed=False), detector=str(seed))
+
+    first = beside(100, 100, 1)
+    for n, again, known in ((100, 100, True), (100, 12, texts), (100, 4, False), (30, 4, False)):
+        assert exceeds_reuse_limit(overlapping_uses(beside(n, again, 2), [first])) == known

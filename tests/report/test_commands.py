@@ -68,3 +68,10 @@ def test_a_column_is_turned_round() -> None:
         "calibrail calibrate a.csv --score-column x --alpha 0.1 --higher faithful -o RUN"
     )
     assert next_steps.turned(made_by("calibrail calibrate a.csv --score length")) == ""
+
+
+def test_an_option_goes_however_its_value_stands_beside_it() -> None:
+    words = ["calibrail", "calibrate", "-or5", "-o", "r6", "--output=r7", "--force", "-q"]
+    assert next_steps.without_options(words, {"-o=", "--output=", "--force"}) == [
+        *("calibrail", "calibrate", "-q")
+    ]

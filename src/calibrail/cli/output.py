@@ -350,11 +350,12 @@ class CommandHelp(click.Command):
         parts = (word.partition("=") for word in args)
         former = FORMER_FLAGS | FORMER_OF_COMMANDS.get(str(ctx.info_name), {})
         words = [former.get(name, name) + given + value for name, given, value in parts]
-        times = Counter(self.make_parser(ctx).parse_args([*words])[2])
-        for item, n in times.items():
+        rest = super().parse_args(ctx, [*words])
+        given = () if ctx.resilient_parsing else self.make_parser(ctx).parse_args(words)[2]
+        for item, n in Counter(given).items():
             if n > 1 and isinstance(item, click.Option) and not (item.multiple or item.is_flag):
                 raise click.UsageError(say("refused.given_twice", flag=item.opts[-1]), ctx)
-        return super().parse_args(ctx, words)
+        return rest
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; its messages name options that it has.

@@ -656,9 +656,10 @@ class CopyGroups:
     groups : ndarray of int64, shape (n,)
         0, 1, ... for the groups of what may be copies; -1 for an example that can be none.
     same : ndarray of int64, shape (n,)
-        The same of examples that hold the same question, contexts and response, spelt alike, which
-        are copies. Without question or contexts, which nobody may have read, or with other letter
-        case or indentation, texts may be those of different answers.
+        The same of examples that hold the same texts, spelt alike, which are copies: with question
+        and contexts, or, of a dozen at most, with the same scores. Without a question or contexts,
+        which nobody may have read, other scores are a sign of different answers, and so are other
+        letter case and indentation.
     n_by_scores : int
         Examples that may be copies by their scores alone, as they have no texts.
     sketches : Sketches or None
@@ -744,7 +745,15 @@ class CopyFinder:
             groups = find_copies(sketches)
             # Short answers to nothing may be alike by chance.
             able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
-            same = _repeated(spelt, able & np.frombuffer(self._is_whole, np.bool_))
+            alike = np.unique(spelt, return_inverse=True)[1]
+            for values in scores:
+                alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
+                alike = np.unique(alike, return_inverse=True)[1]
+            # One text and score for many may be those of answers about different things.
+            many = able & _crowded(np.bincount(alike[able], minlength=n))[alike]
+            alike = np.where(many, n + np.arange(n), alike)
+            whole = able & np.frombuffer(self._is_whole, np.bool_)
+            same = _repeated(merge_groups(alike, _repeated(spelt, whole)), able)
             texts = _repeated(digests, able)
             groups = _repeated(merge_groups(_alone(groups), texts), able | (groups >= 0))
         without = np.flatnonzero(np.frombuffer(self._without, np.bool_))

@@ -321,7 +321,9 @@ class JudgeColumn:
             return None
         if self.cut is not None and (number := number_in(value)) is not None:
             return int((number > self.cut[1]) == (self.cut[0] == "hallucinated"))
-        if self.cut is not None or (label := self._labels(value)) not in (0, 1):
+        if self.cut is not None:
+            raise DataError.on("rating_not_read", id=example.id, value=value, name=self.name)
+        if (label := self._labels(value)) not in (0, 1):
             raise DataError.on("call_not_read", id=example.id, value=value, name=self.name)
         return label
 

@@ -401,7 +401,7 @@ def _beside_status(
         taken = min((0.5, 1.0), key=lambda part: float(np.var(mass - part * said)))
         if (weight := _rows(sample) * ~unknown).any():
             estimate = float(np.average(mass - taken * (said - point), weights=weight))
-            estimate = min(1.0, max(0.0, estimate))
+            estimate = min(found.upper, max(found.lower, estimate))
     return {
         **_rate(estimate, found),
         "confidence": 1.0 - delta,

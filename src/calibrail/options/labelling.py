@@ -75,7 +75,7 @@ class LabelOptions(Record):
         fields.replace_checked(self, seed=fields.whole, shared=fields.rate, elsewhere=_file)
         fields.replace_checked(self, judge_column=_listed)
         if repeated := [item for item, n in Counter(self.judge_column).items() if n > 1]:
-            raise InputError.on("column_named_twice", name=repeated[0])
+            raise InputError.on("judge_named_twice", name=repeated[0])
         if self.judge_higher is not None:
             fields.one_of(self.judge_higher, Literal["hallucinated", "faithful"], "judge_higher")
         if self.queue is not None:

@@ -202,6 +202,7 @@ def agree(
         reading = replace(reading, labelled_by=labelled_by)
     source, ids = reusable(source), reading.id_column
     if labels is not None and folder is None:
+        labels = reusable(labels)
         reading = loading.reading_by_ids(reading, source, labels)
     seen = loading.open_source(source, replace(reading, label_column=None), labelled=False)
     missing = [item for item in judges if item not in seen.fields]

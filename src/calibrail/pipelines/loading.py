@@ -2,7 +2,7 @@
 
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from os import PathLike
@@ -332,15 +332,21 @@ def is_label_folder(source: object) -> bool:
 
 def reading_by_ids(reading: ReadOptions, source: Source, labels: Source) -> ReadOptions:
     """Return how to read data that ids join with labels: by its own where they have the column."""
-    own = replace(reading, id_column=None)
-    name, here = reading.id_column, (_fields(it, own) for it in (source, labels))
-    return own if [name in fields for fields in here] == [False, True] else reading
+    name = reading.id_column
+    if name is None or _has(_opened(source, reading), name):
+        return reading
+    return replace(reading, id_column=None) if _has(_opened(labels, reading), name) else reading
 
 
-def _fields(source: Source, reading: ReadOptions) -> Collection[str]:
-    """Return the fields of a source whose labels and groups nobody asks for."""
-    plain = replace(reading, group_column=None, label_column=None, quarantine=None)
-    return open_source(source, plain, labelled=False).fields
+def _opened(source: Source, reading: ReadOptions) -> Reading:
+    """Open a source of which neither ids nor labels and groups are asked for."""
+    plain = replace(reading, id_column=None, group_column=None, label_column=None, quarantine=None)
+    return open_source(source, plain, labelled=False)
+
+
+def _has(seen: Reading, name: str) -> bool:
+    """Return whether rows have a field, which may stand within another one."""
+    return name in seen.fields or any(value_at(row, name) is not None for row in seen.head)
 
 
 def labels_by_id(
@@ -357,11 +363,11 @@ def labels_by_id(
     """
     by_id, name, labels = dict[Any, Any](), spoken(labels), reusable(labels)
     how = replace(reading, quarantine=None, group_column=None)
-    seen = _fields(labels, replace(how, id_column=None))
-    if not reading.label_column and "human" in seen:
+    seen = _opened(labels, how)
+    if not (reading.label_column or aliases_of("label", seen.fields)) and "human" in seen.fields:
         # By its name, though all labels there are alike.
         how = replace(how, label_column="human")
-    if how.id_column not in seen:
+    if how.id_column is not None and not _has(seen, how.id_column):
         how = replace(how, id_column=None)
     found = read(labels, how, keep=() if column is None else (column,), require=())
     for item in found:

@@ -13,6 +13,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import lru_cache
 from hashlib import sha256
+from itertools import starmap
 from math import nan
 from operator import attrgetter
 from typing import Any, ClassVar, Final, TypeAlias, cast
@@ -326,8 +327,9 @@ class DataUse(Record):
         # Earlier versions took other spellings for the same, or for another answer.
         ways = [_common(self.answers, other.answers), _common(self.lowest, other.lowest)]
         # What is caught rests on one class, and false alarms on the other one.
-        ways.append(_common(self.faithful, other.faithful))
-        ways.append(_common(self.hallucinated, other.hallucinated))
+        of_class = (self.faithful, other.faithful), (self.hallucinated, other.hallucinated)
+        # A single answer of a class may have come again by itself.
+        ways += [way for way in starmap(_common, of_class) if len(way[0]) >= _ROWS]
         by_texts = self.by == other.by == "texts"
         ways += self._by_name(other)
         # Texts may lack a column that they had: labels and scores tell, too.
@@ -361,8 +363,10 @@ class DataUse(Record):
         labels, scores = np.moveaxis(np.array(cells, np.float64), 2, 0)
         agree = labels[0] == labels[1]
         shares = (labels == 1).mean(axis=1)
-        if self.by == other.by == "texts" and min(*shares, *(1.0 - shares)) * len(both) < _ROWS:
-            # Texts are others, and few labels of a class are the same by chance.
+        patterned = min(len(self.placed), len(other.placed)) < _ROWS
+        rare = min(*shares, *(1.0 - shares)) * len(both)
+        if self.by == other.by == "texts" and (patterned or rare < _ROWS):
+            # Texts are others: labels that follow a pattern, or are few of a class, tell nothing.
             return []
         chance = shares.prod() + (1.0 - shares).prod()
         usable = agree & ~np.isnan(scores).any(axis=0)
@@ -374,13 +378,12 @@ class DataUse(Record):
             if spread := np.std(within[0]) * np.std(within[1]):
                 related = abs(np.mean(within[0] * within[1])) >= _UNRELATED * spread
                 # Labels that follow no pattern are not the same by chance, whatever the scores.
-                told = related or min(len(self.placed), len(other.placed)) >= _ROWS
-                least = _SAME if related else _BY_LABELS if told else np.inf
+                least = _SAME if related else np.inf if patterned else _BY_LABELS
         if agree.mean() < chance + least * (1.0 - chance):
             return []
         parts = [{key for key, (label, _) in mine.items() if label == name} for name in ("0", "1")]
-        of_class = [_common(tuple(mine), tuple(theirs), part) for part in parts]
-        return [(both, size), *of_class]
+        of_class = (_common(tuple(mine), tuple(theirs), part) for part in parts)
+        return [(both, size), *(way for way in of_class if len(way[0]) >= _ROWS)]
 
 
 def _ranks_within(values: NDArray[np.float64], labels: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -237,8 +237,7 @@ def versus(
     joined_by, (pairs, left_out, unlike) = _joined(answers, names)
     table = _Table.of(pairs, columns, sign=sum(readers[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
-    # What the column of these labels is called asks for nothing.
-    look = table.look([judge_column, probability, sorted(names)], asked)
+    look = table.look([columns, sorted(names)], asked)
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
@@ -365,6 +364,8 @@ def _labels_apart(
             return sides, [found]
         if len(systems) == 2 and {*systems} <= {*seen} and not reading.label_column:
             ways = [(source, replace(reading, label_column=name)) for name in systems]
+        elif column is not None and [*systems] != [either["a"], either["b"]]:
+            raise InputError(say("refused.two_systems", column=column, found=[]))
         elif either["ids"]:
             raise DataError(say("refused.label_of_either", either, seen=", ".join(seen)))
     each = [loading.labels_by_id(*way) for way in ways]
@@ -563,7 +564,7 @@ class _Table:
         look = look_overlap.DataUse.at(self.lots[known], labels, np.abs(judge[known]), kinds=kinds)
         if not self.by_text:
             # Another batch may be numbered alike: ids are known together with their labels.
-            look = replace(look, lowest=(), answers=())
+            look = replace(look, lowest=(), answers=(), faithful=(), hallucinated=())
         chance = np.zeros(len(human)) if self.chance is None else self.chance
         shared = [] if int(self.group.max()) + 1 == len(self.group) else [self.group]
         each = np.stack([self.lots, *shared, chance, np.nan_to_num(human), judge]).astype(float)

@@ -101,7 +101,7 @@ def member_items(scored: Mapping[str, base.Scores], row: int) -> list[dict[str, 
 def _said(scored: base.Scores, row: int) -> dict[str, base.JSON]:
     if row in scored.reasons:
         return {"value": None, "reason": scored.reasons[row]}
-    evidence = dict(scored.evidence[row]) if scored.evidence is not None else {}
+    evidence = dict((scored.evidence and scored.evidence[row]) or {})
     value = {"value": float(scored.values[row])}
     return {**value, "evidence": evidence} if evidence else value
 

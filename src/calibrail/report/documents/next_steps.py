@@ -123,6 +123,8 @@ def _options(words: Sequence[str], names: Collection[str]) -> Iterator[tuple[int
             yield place, 1 if given else 2, value if given else "".join(words[place + 1 :][:1])
         elif word in names:
             yield place, 1, ""
+        elif not word.startswith("--") and f"{word[:2]}=" in names:
+            yield place, 1, word[2:]
 
 
 def _values(words: Sequence[str], option: str) -> list[str]:
