@@ -98,7 +98,8 @@ def _pairs(design: str, labelled: Path, fresh: Path) -> Iterator[tuple[str, tupl
     if design not in ("marginal", "pac"):
         return
     words = *COLUMNS, *options(promise)
-    said = command("compare", labelled, "-o", "compared", *words, *limits)
+    # What lies beside a folder is its history, and a call has none.
+    said = command("compare", labelled, "-o", "apart/compared", *words, *limits)
     compared = calibrail.compare(labelled, [SCORE], promise, requirement)
     yield "compare", (said, compared.to_dict())
     said = command("shift", labelled, "--test", fresh, "-o", "shifted", *words)
