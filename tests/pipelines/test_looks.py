@@ -479,7 +479,7 @@ def test_few_answers_in_common_are_told_and_void_nothing(tmp_path: Path) -> None
     report = calibrated(write(tmp_path / "b.csv", 570, 1400), run)
     assert report["verdict"] == "certified"
     assert 0.0 < report["looks"][0]["shared"] < 0.1
-    assert "of this data was looked at before (600 answers with seed 0" in report["reason"]
+    assert "of one class in it, was looked at before (600 answers with seed 0" in report["reason"]
 
 
 def test_what_a_report_tested_is_no_fresh_data_for_its_guardrail(tmp_path: Path) -> None:

@@ -354,7 +354,7 @@ class CommandHelp(click.Command):
         given = () if ctx.resilient_parsing else self.make_parser(ctx).parse_args(words)[2]
         for item, n in Counter(given).items():
             if n > 1 and isinstance(item, click.Option) and not (item.multiple or item.is_flag):
-                raise click.UsageError(say("refused.given_twice", flag=item.opts[-1]), ctx)
+                note(say("command.given_twice", flag=item.opts[-1], value=ctx.params[item.name]))
         return rest
 
     def invoke(self, ctx: Any) -> Any:

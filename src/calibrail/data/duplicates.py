@@ -9,6 +9,7 @@ function for every shingle.
 import base64
 import re
 import unicodedata
+import zlib
 from array import array
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from calibrail.data.example import Example, hash64, mix64, n_repeated
 from calibrail.data.splits import Groups, components, divided, group_numbers, merge_groups
-from calibrail.data.values import number_in, same_text
+from calibrail.data.values import number_in, same_text, written_text
 from calibrail.serialization import Record
 from calibrail.text.words import named_in
 
@@ -656,10 +657,10 @@ class CopyGroups:
     groups : ndarray of int64, shape (n,)
         0, 1, ... for the groups of what may be copies; -1 for an example that can be none.
     same : ndarray of int64, shape (n,)
-        The same of examples that hold the same texts, spelt alike, which are copies: with question
-        and contexts, or, of a dozen at most, with the same scores. Without a question or contexts,
-        which nobody may have read, other scores are a sign of different answers, and so are other
-        letter case and indentation.
+        The same of examples that hold the same texts, which are copies: spelt alike with question
+        and contexts, or, of a dozen at most, with the same scores, letter case and indentation.
+        Without a question or contexts, which nobody may have read, or spelt otherwise, other scores
+        are a sign of different answers.
     n_by_scores : int
         Examples that may be copies by their scores alone, as they have no texts.
     sketches : Sketches or None
@@ -713,6 +714,7 @@ class CopyFinder:
         self._labels, self._without = array("b"), bytearray()
         self._sketcher: Sketcher | None = None
         self._has_answer, self._is_whole = bytearray(), bytearray()
+        self._written = array("L")
 
     def add(self, example: Example) -> None:
         """Remember one example."""
@@ -730,6 +732,8 @@ class CopyFinder:
             values.append(np.nan if number is None else number)
         self._has_answer.append(example.known_by == "texts")
         self._is_whole.append(bool(example.question and example.contexts))
+        written = map(written_text, (example.question, example.response) if textual else ())
+        self._written.append(zlib.crc32("\0".join(written).encode("utf-8", "surrogatepass")))
 
     def finish(self, digests: NDArray[Any], spelt: NDArray[Any]) -> CopyGroups:
         """Return the copies among all examples, in order; none can be added after.
@@ -745,8 +749,8 @@ class CopyFinder:
             groups = find_copies(sketches)
             # Short answers to nothing may be alike by chance.
             able = np.frombuffer(self._has_answer, np.bool_) & (sketches.anchors != 0)
-            alike = np.unique(spelt, return_inverse=True)[1]
-            for values in scores:
+            alike = np.unique(digests, return_inverse=True)[1]
+            for values in (np.array(self._written), *scores):
                 alike = alike * (n + 1) + np.unique(values, return_inverse=True)[1]
                 alike = np.unique(alike, return_inverse=True)[1]
             # One text and score for many may be those of answers about different things.

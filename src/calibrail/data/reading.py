@@ -537,9 +537,10 @@ class Reading:
         if self._needs.labelled:
             self.columns.labels.refuse_others(self.source, self.n_examples + self.n_filtered)
         higher = spell_option(Detectors, "higher", "faithful")
-        mixed = partial(error_text, "verdict_mixed", higher=higher)
         for verdict in self.verdicts:
-            verdict.refuse_others(self.source, by=mixed)
+            verdict.refuse_others(
+                self.source, by=lambda: error_text("verdict_mixed", higher=higher)
+            )
         self.columns.refuse_mirrors(self.source)
 
 

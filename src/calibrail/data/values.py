@@ -425,6 +425,24 @@ def same_text(text: str) -> str:
     return " ".join("\u00df".join(map(str.casefold, _SHARP_S.split(text))).split())
 
 
+#: White space that begins a line.
+_INDENT: Final = re.compile(r"\n([ \t]+)")
+
+
+def written_text(text: str) -> str:
+    r"""Return a text with its letter case and how its lines are indented, else as `same_text`.
+
+    >>> written_text("Of \u201ctwo\u201d\r\nlines") == written_text('Of "two" lines')
+    True
+    >>> written_text("if a:\n  b\n  c") == written_text("if a:\n  b\nc")
+    False
+    """
+    if not text.isascii():
+        text = _SIGN.sub(lambda sign: _SIGNS[ord(sign[0])], unicodedata.normalize("NFC", text))
+        text = INVISIBLE.sub("", text)
+    return "\n".join((" ".join(text.split()), *_INDENT.findall(text)))
+
+
 def same_cell(text: str) -> str:
     """Return the same of a text which may spell a list of texts, or an object, as programs do."""
     return same_text(spoken_text(text))
