@@ -237,7 +237,9 @@ def versus(
     joined_by, (pairs, left_out, unlike) = _joined(answers, names)
     table = _Table.of(pairs, columns, sign=sum(readers[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
-    look = table.look([columns, sorted(names)], asked)
+    # What the column of labels is called in a file of their own asks for nothing.
+    about = columns | ({"human": "human"} if apart else {})
+    look = table.look([about, sorted(names)], asked)
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
