@@ -238,8 +238,8 @@ def versus(
     table = _Table.of(pairs, columns, sign=sum(readers[0].signs), source=names[0])
     history = data_reuse.DataUseHistory(looks or None)
     # What the column of labels is called in a file of their own asks for nothing.
-    about = columns | ({"human": "human"} if apart else {})
-    look = table.look([about, sorted(names)], asked)
+    asks = columns | ({"human": "human"} if apart else {})
+    look = table.look([asks, sorted(names)], asked)
     standing = history.record(SCHEMA, look, n_looks=n_looks)
     level = standing.confidence(confidence)
     difference, sample = table.difference(level, margin), table.sample_tests()
