@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, Self
 
+import joblib
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
-from sklearn.base import BaseEstimator, TransformerMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
-from sklearn.ensemble import BaggingClassifier, IsolationForest, VotingClassifier
+from sklearn.ensemble import (
+    BaggingClassifier,
+    IsolationForest,
+    StackingClassifier,
+    VotingClassifier,
+)
 from sklearn.exceptions import NotFittedError
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401
 from sklearn.feature_extraction.text import CountVectorizer
@@ -447,7 +453,7 @@ def test_a_search_chooses_no_scores_by_the_rows_that_set_their_threshold() -> No
         (SpacesSearchCV(raw, search_spaces=[(columns, 2)]), "functiontransformer__kw_args"),
         # Two that choose without a grid.
         (RFECV(crossed, cv=2, importance_getter="estimators_"), "features.*=RFECV"),
-        (TunedThresholdClassifierCV(raw, cv=2), "another threshold"),
+        (TunedThresholdClassifierCV(raw, cv=2), "makes another decision"),
     ):
         with pytest.raises(InputError, match=asked):
             refused.fit(scores, LABELS)
@@ -510,13 +516,34 @@ def test_the_name_of_a_series_says_what_its_labels_mean() -> None:
         ConformalThresholdClassifier(0.1).fit(SCORES, pd.Series(LABELS, name="thumbs_up"))
 
 
-@pytest.mark.parametrize("ensemble", [VotingClassifier, BaggingClassifier])
-def test_an_ensemble_that_numbers_words_by_the_alphabet_is_refused(ensemble: Any) -> None:
+@pytest.mark.parametrize("n_jobs", [None, 2])
+@pytest.mark.parametrize("kind", [BaggingClassifier, VotingClassifier, StackingClassifier])
+def test_an_ensemble_of_it_is_refused_and_one_within_keeps_the_promise(
+    kind: Any, n_jobs: int | None
+) -> None:
     detector = ConformalThresholdClassifier(0.1)
-    made = ensemble([("one", detector)] if ensemble is VotingClassifier else detector)
-    with pytest.raises(InputError, match="Classifier numbers the words of y by the alphabet"):
-        made.fit(SCORES[:, None], np.where(LABELS, "FAIL", "PASS"))
-    assert made.fit(SCORES[:, None], LABELS).predict([[3.0]]).tolist() == [1]
+    single = kind is BaggingClassifier
+    around = kind(detector if single else [("one", detector)], n_jobs=n_jobs)
+    for labels in (LABELS, np.where(LABELS, "FAIL", "PASS")):
+        with (
+            joblib.parallel_backend("threading"),
+            pytest.raises(InputError, match=rf"estimator={kind.__name__}\(\.\.\.\)\)"),
+        ):
+            around.fit(SCORES[:, None], labels)
+    inner = kind(LogisticRegression() if single else [("one", LogisticRegression())])
+    inner.set_params(**({"voting": "soft"} if kind is VotingClassifier else {}))
+    within = ConformalThresholdClassifier(0.1, estimator=inner, cv=3)
+    assert within.fit(SCORES[:, None], LABELS).predict([[3.0]]).tolist() == [1]
+
+
+def test_an_own_classifier_and_a_search_may_hold_it() -> None:
+    class Own(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+        def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+            self.inner_ = clone(ConformalThresholdClassifier(0.1)).fit(X, y)
+            self.classes_ = self.inner_.classes_
+            return self
+
+    assert Own().fit(SCORES, LABELS).inner_.predict([3.0]).tolist() == [1]
 
 
 def test_with_too_few_answers_it_fails_or_flags_everything_as_told() -> None:

@@ -42,8 +42,6 @@ _ASKED: Final = 300
 _NEAR: Final = 1e-9
 #: What an undefined score counts as, by its policy.
 _END: Final = {"flag": np.inf, "review": np.inf, "pass": -np.inf}
-#: What estimators choose that have no grid, by the names of their classes.
-_CHOOSERS: Final = {"RFECV": "features", "TunedThresholdClassifierCV": "another threshold"}
 #: How scikit-learn reads the scores: NaN where undefined, but no infinity.
 _CHECKS: Final = {"ensure_all_finite": "allow-nan", "dtype": np.float64}
 
@@ -61,7 +59,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
     about alpha, in theory at most about twice that; with one split, and with a fitted estimator, it
     is at most alpha. A search that chooses scores, features (``RFECV``) or a threshold belongs
     into ``estimator``: around this classifier it would choose by the rows that set the threshold,
-    and is refused.
+    and is refused; so is an ensemble, which resamples these rows or decides otherwise.
 
     Parameters
     ----------
@@ -171,7 +169,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         if groups is None:
             self._refuse_lost_groups()
         for frame in _frames():
-            _refuse_numbered_words(frame, y)
+            _refuse_ensembles(frame)
             _refuse_steps_that_learnt(frame)
         promise = Promise(
             self.alpha,
@@ -300,6 +298,7 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             self._refuse_lost_groups()
         # What a search is to choose the scores by are the rows that then set the threshold.
         for frame in _frames():
+            _refuse_ensembles(frame)
             search = frame.f_locals.get("self")
             searches = isinstance(search, BaseEstimator) and hasattr(search, "estimator")
             if searches and (names := _chosen(search)):
@@ -395,10 +394,10 @@ def _frames() -> Iterator[FrameType]:
 
 def _chosen(search: Any) -> list[str]:
     """Return of which parameters a search tries several values, but for those of the promise."""
-    names = [kind.__name__ for kind in type(search).__mro__]
-    without = [_CHOOSERS[name] for name in names if name in _CHOOSERS]
-    if without or not getattr(search, "refit", False):
-        return without
+    if any(kind.__name__ == "RFECV" for kind in type(search).__mro__):
+        return ["features"]
+    if not getattr(search, "refit", False):
+        return []
     parts = {"": search.estimator, **search.estimator.get_params()}
     own = [name for name, part in parts.items() if isinstance(part, ConformalThresholdClassifier)]
     # No score depends on what is promised.
@@ -429,12 +428,14 @@ def _told(value: Any) -> Any:
         return id(value)
 
 
-def _refuse_numbered_words(frame: FrameType, y: ArrayLike) -> None:
-    """Refuse where an ensemble made numbers of words, by the alphabet: PASS comes after FAIL."""
-    given, owner = frame.f_locals.get("y"), frame.f_locals.get("self")
-    words = [isinstance(next(iter(np.asarray(labels).flat), None), str) for labels in (given, y)]
-    if words == [True, False] and str(frame.f_globals.get("__name__")).startswith("sklearn."):
-        raise InputError.on("sklearn_alphabet", kind=type(owner).__name__)
+def _refuse_ensembles(frame: FrameType) -> None:
+    """Refuse where another classifier of scikit-learn resamples, or combines what this one says."""
+    local, module = frame.f_locals, str(frame.f_globals.get("__name__"))
+    if "X" in local and module.startswith("sklearn."):
+        for owner in (local.get("self"), local.get("ensemble")):
+            own = isinstance(owner, ConformalThresholdClassifier)
+            if isinstance(owner, ClassifierMixin) and not own:
+                raise InputError.on("sklearn_ensemble", kind=type(owner).__name__)
 
 
 def _refuse_steps_that_learnt(frame: FrameType) -> None:

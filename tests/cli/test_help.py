@@ -181,6 +181,7 @@ def test_the_verdict_ends_what_is_printed_and_baselines_take_a_line_unless_asked
     for text in (brief, full):
         last = " ".join(" ".join(text.splitlines()[-3:]).split())
         assert "CERTIFIED: Caught at least 80% (" in last and "required <= 60%)" in last
+        assert last.endswith("; each bound holds by itself")
     assert len(brief.splitlines()) < len(full.splitlines())
     said = "Baselines at the same target raise these false alarms: length 69.5% (worse)"
     assert said in " ".join(brief.split()) and said not in " ".join(full.split())

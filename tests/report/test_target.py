@@ -257,7 +257,7 @@ def test_a_card_has_one_by_the_bounds_of_the_verdict() -> None:
     assert f"{most} false alarms. The box lies inside" in label(figure.svg())
     assert f"at most {most} shown" in shown(made.document())
     # The interval beside that bound is another one, and that is said.
-    told = "The bound below a requirement decides about it."
+    told = "The bound below a requirement decides about it, and holds by itself."
     for document_of in (made.document(), document(run.report.to_dict())):
         assert render_markdown(document_of).count(told) == 1
     assert told not in render_markdown(document(report()))

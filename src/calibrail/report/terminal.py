@@ -119,6 +119,8 @@ def _loud(headline: str) -> str:
 def _end(document: parts.Document, console: Console, *, named: bool) -> None:
     """Print verdict and decisive numbers once more; of what has neither, what it comes to."""
     told = "; ".join(filter(None, map(tile_line, document.tiles[:2])))
+    if sum(bool(tile.asked) for tile in document.tiles[:2]) > 1:
+        told += "; each bound holds by itself"
     name = _loud(document.headline) if document.verdict and not named else document.headline
     if told and not (named or document.verdict):
         name, told = told, ""
