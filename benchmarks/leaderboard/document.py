@@ -94,16 +94,15 @@ def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.
         "undefined": any(row["n_undefined"] for row in rows),
         "seconds": bool(seconds),
     }
-    columns = [parts.TableColumn("Detector")]
-    columns += parts.numbers("Shipped threshold") if has["shipped"] else []
-    columns += parts.numbers("AUROC")
+    heads = ["Detector"]
+    heads += [">Shipped threshold"] if has["shipped"] else []
+    heads += [">AUROC"]
     for target in targets:
         at = percent(target["coverage"])
-        columns += parts.numbers(f"False alarms at {at}", f"Caught, {at} promised")
-        columns += parts.numbers(f"Certified limit at {at}")
-    columns += parts.numbers(_head(item)) if has["against"] else []
-    columns += parts.numbers("Undefined") if has["undefined"] else []
-    columns += parts.numbers("1,000 answers") if has["seconds"] else []
+        heads += [f">False alarms at {at}", f">Caught, {at} promised", f">Certified limit at {at}"]
+    heads += [f">{_head(item)}"] if has["against"] else []
+    heads += [">Undefined"] if has["undefined"] else []
+    heads += [">1,000 answers"] if has["seconds"] else []
 
     def cells(row: Json) -> parts.Row:
         taken = seconds.get(row["name"])
@@ -125,7 +124,7 @@ def table(item: Json, shared: list[str], seconds: Mapping[str, float]) -> parts.
     body: list[parts.Row] = [*detectors]
     if baselines:
         body += [parts.Heading("Baselines"), *baselines]
-    return parts.Table(f"Detectors on {item['name']}", columns, body, where="page", sortable=True)
+    return parts.table(f"Detectors on {item['name']}", heads, body, where="page", sortable=True)
 
 
 def _base(item: Json) -> str | None:
@@ -146,11 +145,11 @@ def _own(item: Json) -> list[Json]:
 def brief_table(item: Json) -> parts.Table:
     """Return what fits a terminal."""
     targets = item["rows"][0]["targets"]
-    columns = [parts.TableColumn("Detector", most=26)]
+    heads: list[str | parts.TableColumn] = [parts.TableColumn("Detector", most=26)]
     for target in targets:
         at = percent(target["coverage"])
-        columns += parts.numbers(f"FPR at {at}", "Certified")
-    columns += [parts.TableColumn("Compared"), parts.TableColumn("Marks", most=24)]
+        heads += [f">FPR at {at}", ">Certified"]
+    heads += ["Compared", parts.TableColumn("Marks", most=24)]
     rows: list[parts.Row] = []
     for row in item["rows"]:
         line = [parts.Cell(named(row["name"]))]
@@ -162,7 +161,7 @@ def brief_table(item: Json) -> parts.Table:
         if row["baseline"] and not any(isinstance(r, parts.Heading) for r in rows):
             rows.append(parts.Heading("Baselines"))
         rows.append([*line, parts.Cell(separated), parts.Cell(words)])
-    return parts.Table(item["name"], columns, rows, where="terminal")
+    return parts.table(item["name"], heads, rows, where="terminal")
 
 
 def _shipped(row: Json) -> parts.Cell:

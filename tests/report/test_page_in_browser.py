@@ -21,7 +21,7 @@ from trimmed import trimmed
 from calibrail.evaluation import Sample
 from calibrail.formatting import Scale, lower_percent, percent, upper_percent
 from calibrail.report import Document, render_page
-from calibrail.report.document import AnswerCard, Cell, Table, folded, numbers, section, texts
+from calibrail.report.document import AnswerCard, Cell, folded, section, table
 from calibrail.report.documents.examples import trimmed_examples
 from tests.measured import measure
 
@@ -178,10 +178,10 @@ def test_no_table_loses_a_column_and_long_cells_have_the_whole_width(
 ) -> None:
     long = "the mean length of answers went from 301 to 360 characters (above 340)"
     muted = Cell("127 hallucinated", style="muted")
-    alarms = Table("a", [*texts("Alarm", "Moved", "Since"), *numbers("E")], [("1", long, "2", "3")])
-    rates = Table("b", texts("Rate", "Value", "Interval", "Labels"), [("x", "1", "1 to 2", muted)])
+    alarms = table("a", ("Alarm", "Moved", "Since", ">E"), [("1", long, "2", "3")])
+    rates = table("b", ("Rate", "Value", "Interval", "Labels"), [("x", "1", "1 to 2", muted)])
     row = tuple(["openai/GPT-3.5-Turbo", *["45.9 to 71.4%"] * 9])
-    many = Table("c", texts(*"ABCDEFGHIJ"), [row])
+    many = table("c", "ABCDEFGHIJ", [row])
     card = AnswerCard("Answer", "a", facts=(), quotes=())
     blocks = (section("S", alarms, rates, many, folded("Answers", card)),)
     told = visit(render_page(Document("x", blocks=blocks)), tmp_path, ROOM, width=width).told

@@ -15,7 +15,8 @@ from reports import ATTACKS, NOISE, VALUES, attacked, classes, errors, hostile, 
 
 from calibrail.formatting import Scale
 from calibrail.report import Document, render_page
-from calibrail.report.document import Table, TableColumn, Text, numbers
+from calibrail.report.document import Table, TableColumn, Text
+from calibrail.report.document import table as table_of
 from calibrail.report.documents.calibrate import document
 from calibrail.report.figures.plot import COLOURS
 from calibrail.report.figures.scores import distributions_svg
@@ -226,8 +227,8 @@ def test_figures_are_well_formed_and_take_their_colours_from_the_page() -> None:
 
 def test_a_long_name_breaks_at_its_joints_and_a_word_only_where_it_must() -> None:
     rows = [("mean_of/judges", "1", "2", "4", ""), ("y" * 25, "", "3", "5", "")]
-    table = Table("x", [TableColumn("Name"), *numbers("A", "B", "D", "C")], rows)
-    page = render_page(Document("x", blocks=(table,)))
+    shown = table_of("x", ("Name", ">A", ">B", ">D", ">C"), rows)
+    page = render_page(Document("x", blocks=(shown,)))
     assert "mean_<wbr>of/<wbr>judges" in page
     assert f'<span class="long">{"y" * 25}</span>' in page
     # On a phone a cell names its column, and one that is empty is not there; nor is a column.

@@ -36,7 +36,7 @@ def words(html: str) -> str:
 
 @pytest.mark.parametrize("text", ACTIVE)
 def test_a_text_is_what_it_was_wherever_it_stands(text: str) -> None:
-    table = parts.Table("", parts.texts("A", text), [(text, parts.Cell("b", below=text))])
+    table = parts.table("", ("A", parts.TableColumn(text)), [(text, parts.Cell("b", below=text))])
     document = Document(
         "of",
         subject=text,
@@ -107,7 +107,7 @@ def test_everything_of_a_page_that_is_text_stands_in_order() -> None:
 
 
 def long_document() -> Document:
-    table = parts.Table("", parts.texts("A", "B"), [(f"row {i}", "x" * 40) for i in range(300)])
+    table = parts.table("", ("A", "B"), [(f"row {i}", "x" * 40) for i in range(300)])
     text = parts.Text("word " * 50)
     return Document(
         "report for",

@@ -368,14 +368,35 @@ def listing(heading: str, items: Sequence[Bullet | str], where: Where = "both") 
     return Section(heading, (Bullets(heading, items),), where)
 
 
-def texts(*names: str) -> list[TableColumn]:
-    """Return columns of texts."""
-    return [TableColumn(name) for name in names]
+def table(
+    title: str, heads: Iterable[str | TableColumn], rows: Sequence[Row], **options: Any
+) -> Table:
+    """Return rows under headings, of which ``>`` begins those of numbers: these stand right.
+
+    A heading that comes from data is a ``TableColumn``, so that nothing in it is a sign.
+
+    >>> [column.align for column in table("Scores", ("Score", ">Caught"), ()).columns]
+    ['left', 'right']
+    """
+    columns = [
+        TableColumn(head.removeprefix(">"), "right" if head.startswith(">") else "left")
+        if isinstance(head, str)
+        else head
+        for head in heads
+    ]
+    return Table(title, columns, rows, **options)
 
 
-def numbers(*names: str) -> list[TableColumn]:
-    """Return columns of numbers."""
-    return [TableColumn(name, "right") for name in names]
+def tabled(
+    title: str,
+    heads: Iterable[str | TableColumn],
+    rows: Sequence[Row],
+    *more: Block | None,
+    where: Where = "both",
+    **options: Any,
+) -> Section:
+    """Return a section that begins with a `table` of its title."""
+    return Section(title, (table(title, heads, rows, **options), *more), where)
 
 
 Row = Sequence[Cell | str] | Heading

@@ -94,10 +94,10 @@ def _parts(document: parts.Document) -> tuple[list[str], list[str], list[str]]:
     begin += [*bullets(document.lead), ""] if document.lead else []
     if document.tiles:
         asked = parts.asked_heading(tile.asked for tile in document.tiles)
-        columns = parts.texts("", "Value", "Interval", *asked)
+        heads = ("", "Value", "Interval", *asked)
         tiles = [(tile.name, tile.value, tile.interval, tile.asked) for tile in document.tiles]
-        rows = [[*map(parts.Cell, tile[: len(columns)])] for tile in tiles]
-        begin += [*_table(parts.Table("", columns, rows)), ""]
+        rows = [[*map(parts.Cell, tile[: len(heads)])] for tile in tiles]
+        begin += [*_table(parts.table("", heads, rows)), ""]
     begin += ["## Warnings", "", *bullets(document.warnings), ""] if document.warnings else []
     body = _blocks(document.blocks, 2, "")
     body += ["## Notes", "", *bullets(document.notes), ""] if document.notes else []

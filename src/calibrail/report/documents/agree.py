@@ -173,12 +173,12 @@ def _gates(
         caught, alarms, *shown = map(phrases.share_with_bounds, rates[: 2 + part])
         cells.append((names[1](row), caught, alarms, row["verdict"] or "", more, *shown))
     heads = "Caught", "False alarms", "Verdict", "More needed", *["Hallucinated"] * part
-    table = parts.Table(names[0], parts.texts(names[0], *heads), cells)
     what = "group" if part else "judge"
     held = say("certify.corrected", confidence=result["confidence"], n=len(rows), what=what)
     asked = result["min_caught"] is not None and len(rows) > 1
     means = "" if part else say("agree.several", result, n=len(rows))
-    return parts.section(names[0], table, *map(parts.Text, (means, held if asked else "")))
+    said = map(parts.Text, (means, held if asked else ""))
+    return parts.tabled(names[0], (names[0], *heads), cells, *said)
 
 
 def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
@@ -194,8 +194,7 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     span = phrases.bounds(kappa, 2) if known else kappa["reason"]
     beyond = "agreement beyond chance" if known else ""
     rows.append(("Cohen's kappa", phrases.estimate(kappa, 2), span or "", beyond))
-    heads = parts.texts(f"{level} interval", "Counts")
-    columns = (parts.TableColumn("Measure", brief=""), *parts.numbers("Value"), *heads)
+    heads = (parts.TableColumn("Measure", brief=""), ">Value", f"{level} interval", "Counts")
     people = labeller(result["data"])
     title = f"{whose} on answers that {people} labelled, each interval alone"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
@@ -203,10 +202,10 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     for row in item["errs"]:
         if row["p_holm"] <= 1.0 - result["confidence"]:
             errs.append(say("agree.errs", row, feature=phrases.plain(row["feature"])))
-    table = parts.Table(title, columns, rows)
     decided = any(measures.shown_end(rate, _asked(item)) for rate in ("coverage", "fpr"))
     both = say("agree.together", item, judge=whose) if decided and not result["judges"][1:] else ""
-    yield parts.section(title, table, *map(parts.Text, (both, leaning, " ".join(errs))))
+    said = map(parts.Text, (both, leaning, " ".join(errs)))
+    yield parts.tabled(title, heads, rows, *said)
     estimates = list[tuple[str | parts.Cell, ...]]()
     missing, methods = list[str](), _methods(item)
     for key, rate in item["rates"].items():
@@ -216,10 +215,9 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
     title = f"Rates from labels of {people} and {whose}, each alone with a {level} interval"
-    columns = (parts.TableColumn("Rate", brief=""), *parts.texts(*methods.values()))
+    columns = (parts.TableColumn("Rate", brief=""), *methods.values())
     among = say("agree.among", item["among"], result) if item["among"] else ""
-    table = parts.Table(title, columns, estimates, two_lines=True)
-    yield parts.section(title, table, parts.Text(among))
+    yield parts.tabled(title, columns, estimates, parts.Text(among), two_lines=True)
     yield parts.Bullets("Missing", missing)
 
 
@@ -261,10 +259,8 @@ def _errors(result: Json) -> parts.Section | None:
         rows.append((*cells, label, phrases.short(row["response"])))
     says = f"By {labeller(result['data'])}"
     shown = say("agree.errors_shown", result, n=len(result["errors"]), most=MOST)
-    heads = parts.texts("Segment", "Judge", "Answer", says, "Text")
-    return parts.section(
-        "Disagreements", parts.Text(shown, where="page"), parts.Table(shown, heads, rows)
-    )
+    table = parts.table(shown, ("Segment", "Judge", "Answer", says, "Text"), rows)
+    return parts.section("Disagreements", parts.Text(shown, where="page"), table)
 
 
 def differing(tests: Iterable[Json]) -> str:
@@ -334,8 +330,7 @@ def versus_document(result: Json) -> Document:
         cells = phrases.plain(item["name"]), phrases.share_cell(item["people"])
         of_judge = "none" if item["judge"] is None else percent(item["judge"])
         rows.append((*cells, phrases.count_of(item["people"]), *[of_judge] * judged))
-    title, heads = "Hallucinated", (f"By {people}", "Of labelled", *["By the judge"] * judged)
-    table = parts.Table(title, (parts.TableColumn("System"), *parts.numbers(*heads)), rows)
+    heads = "System", f">By {people}", ">Of labelled", *[">By the judge"] * judged
     cases = {
         "versus.draw": code == "no_sample",
         "verdict.label_by_people": code == "labels_of_judge",
@@ -358,7 +353,7 @@ def versus_document(result: Json) -> Document:
         tiles=[parts.Tile(f"Hallucinated, {result['a']} minus {result['b']}", *gap)] if gap else (),
         blocks=(
             parts.Text(say("versus.shown", result, level=level)),
-            table,
+            parts.table("Hallucinated", heads, rows),
             parts.Bullets("What the interval rests on", remarks("versus.rests", result)),
         ),
         warnings=[*map(parts.Bullet, (*remarks("versus.warnings", result), *result["warnings"]))],
@@ -486,10 +481,9 @@ def _stability(content: Json) -> parts.Section:
             name = word(f"repeat.{kind}", unit)
             rows.append((name, phrases.share(measure), phrases.interval(measure), counts))
     level, title = floor_percent(content["confidence"]), f"Judged {content['times']} times"
-    heads = (parts.TableColumn("What differs"), *parts.numbers("Share"))
-    columns = (*heads, *parts.texts(f"{level} interval", "Counts"))
+    heads = "What differs", ">Share", f"{level} interval", "Counts"
     decided = remarks("repeat.decided", scale=Scale.of(content["score"]), **content)
-    return parts.section(title, parts.Table(title, columns, rows), *map(parts.Text, decided))
+    return parts.tabled(title, heads, rows, *map(parts.Text, decided))
 
 
 def _voting(content: Json) -> parts.Section | None:
@@ -503,10 +497,6 @@ def _voting(content: Json) -> parts.Section | None:
         edge = scale.cell(item["threshold"]) if "threshold" in item else ""
         rates = (phrases.share_cell(item.get(rate)) for rate in ("missed", "false_alarms"))
         rows.append((title, edge, *rates))
-    title = "One reply, and a vote"
-    columns = (
-        parts.TableColumn("Decided by"),
-        *parts.numbers("Threshold", "Missed", "False alarms"),
-    )
-    table = parts.Table(title, columns, rows, two_lines=True)
-    return parts.section(title, table, parts.Text(say("repeat.same_answers", content)))
+    heads = "Decided by", ">Threshold", ">Missed", ">False alarms"
+    same = parts.Text(say("repeat.same_answers", content))
+    return parts.tabled("One reply, and a vote", heads, rows, same, two_lines=True)

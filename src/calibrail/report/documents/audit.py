@@ -128,19 +128,18 @@ def _confounds(place: int, detector: Json) -> parts.Section | None:
                 verdict,
             )
         )
-    heads = parts.numbers("AUROC", "Interval", "Feature alone")
-    brief_columns = (*parts.texts("Alike in"), *heads, *parts.texts(""))
-    heads = parts.numbers(*(heading for _, heading in measures), "Pairs", "Balance")
-    columns = (*parts.texts("Feature"), *heads, *parts.texts("What it explains"))
+    brief_heads = "Alike in", ">AUROC", ">Interval", ">Feature alone", ""
+    named = (f">{heading}" for _, heading in measures)
+    heads = "Feature", *named, ">Pairs", ">Balance", "What it explains"
     brief, title = f"{name}: AUROC over pairs that are alike", "Feature by feature"
     return parts.section(
         "What explains it?",
         parts.note("The figure is at the top of the page.") if place == 1 else figure,
-        parts.Table(brief, brief_columns, alike, where="terminal"),
+        parts.table(brief, brief_heads, alike, where="terminal"),
         parts.folded(
             title,
             parts.Bullets(title, [row["sentence"] for row in rows]),
-            parts.Table(f"{name}, feature by feature", columns, full),
+            parts.table(f"{name}, feature by feature", heads, full),
         ),
     )
 
@@ -168,13 +167,13 @@ def _strata(place: int, detector: Json) -> parts.Section:
                     parts.Cell(estimate(area) + turned, measure_cell(area).below),
                 )
             )
-    heads = parts.numbers("Hall.", "Faithful", "AUROC", "Interval")
-    columns = (*parts.texts("Stratum"), *parts.numbers("Hallucinated", "Faithful", "AUROC"))
+    brief_heads = "", ">Hall.", ">Faithful", ">AUROC", ">Interval"
+    heads = "Stratum", ">Hallucinated", ">Faithful", ">AUROC"
     return parts.section(
         "Where does it work?",
         parts.Figure(f"{place}-strata", partial(figures.strata_svg, detector), size="fixed"),
-        parts.Table(f"{name}: strata", (*parts.texts(""), *heads), short, where="terminal"),
-        parts.folded("Numbers", parts.Table(f"{name} in every stratum", columns, full)),
+        parts.table(f"{name}: strata", brief_heads, short, where="terminal"),
+        parts.folded("Numbers", parts.table(f"{name} in every stratum", heads, full)),
     )
 
 
@@ -192,13 +191,13 @@ def _reliability(place: int, detector: Json, confidence: str) -> parts.Section |
         )
         for tenth, item in enumerate(measured["deciles"], start=1)
     ]
-    columns = parts.numbers("Tenth", "Scores", "Answers", "Hallucinated", "Share")
+    heads = ">Tenth", ">Scores", ">Answers", ">Hallucinated", ">Share"
     return parts.section(
         "Is it a probability?",
         parts.Figure(f"{place}-reliability", reliability, size="half"),
         parts.Figure(f"{place}-deciles", partial(figures.deciles_svg, detector), size="half"),
         parts.note(say("audit.calibration", measured, confidence=confidence)),
-        parts.folded("Numbers", parts.Table("Rate in every tenth", columns, rows)),
+        parts.folded("Numbers", parts.table("Rate in every tenth", heads, rows)),
         where="page",
     )
 
@@ -210,20 +209,17 @@ def _components(components: Sequence[Json]) -> parts.Section | None:
     for item in components:
         areas = {word("audit.component_words", row["name"]): row["auroc"] for row in item["rows"]}
         rows = [(name, measure_cell(area), bounds(area)) for name, area in areas.items()]
-        columns = (
-            parts.TableColumn(f"{plain(item['encoder'])}, n = {item['n']:,}", brief=""),
-            parts.TableColumn("AUROC", "right"),
-            parts.TableColumn("Interval", where="terminal"),
-        )
+        encoder = parts.TableColumn(f"{plain(item['encoder'])}, n = {item['n']:,}", brief="")
+        heads = encoder, ">AUROC", parts.TableColumn("Interval", where="terminal")
         text = parts.Text(item["sentence"], where="page")
-        blocks += [text, parts.Table(title, columns, rows)]
+        blocks += [text, parts.table(title, heads, rows)]
     return parts.section(title, *blocks)
 
 
 def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
     if not pairs:
         return None
-    tops = [f"Same among top {percent(top['share'])}" for top in pairs[0]["top"]]
+    tops = [f">Same among top {percent(top['share'])}" for top in pairs[0]["top"]]
     rows = [
         (
             parts.Cell(f"{plain(pair['first'])} and {plain(pair['second'])}", f"n = {pair['n']:,}"),
@@ -235,9 +231,8 @@ def _agreement(pairs: Sequence[Json]) -> parts.Section | None:
         )
         for pair in pairs
     ]
-    heads = parts.numbers("Spearman", "Spearman given the label", *tops)
-    table = parts.Table("Do they agree?", (*parts.texts("Pair"), *heads), rows)
-    return parts.section("Do they agree?", table, where="page")
+    heads = "Pair", ">Spearman", ">Spearman given the label", *tops
+    return parts.tabled("Do they agree?", heads, rows, where="page")
 
 
 def _leakage(leakage: Json) -> parts.Section:
@@ -261,8 +256,7 @@ def _leakage(leakage: Json) -> parts.Section:
     muted = [(name, value, parts.Cell(about, style="muted")) for name, value, about in rows]
     ids = ("Ids that repeat", f"{leakage['n_ids_repeated']:,}", "")
     title = "Could the label be known otherwise?"
-    columns = (*parts.texts("What"), *parts.numbers("Number"), *parts.texts("About it"))
-    table = parts.Table(title, columns, [*muted, ids], where="page")
+    table = parts.table(title, ("What", ">Number", "About it"), [*muted, ids], where="page")
     return parts.section(title, parts.Facts(brief, where="terminal"), table)
 
 

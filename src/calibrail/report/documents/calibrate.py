@@ -148,7 +148,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
     choices = "Thresholds to choose from"
     about = {**report, "unit": (unit := measures.unit_words(report))}
     names = [unit["caught"], unit["alarms"]]
-    columns = parts.numbers("Threshold", *map(text.capital, names))
+    heads = (f">{head}" for head in ("Threshold", *map(text.capital, names)))
     yield parts.Slider(
         {**points, "act": "do not pass" if report["three_way"] else "are flagged", "names": names},
         label="Try another threshold",
@@ -156,7 +156,7 @@ def _other_thresholds(report: Json, scores: BothScores | None) -> Iterator[parts
         caveat=say("calibrate.slider", report),
         jumps=[(say(f"calibrate.jump_{name}", about), at) for name, at in points["jumps"].items()],
     )
-    yield parts.folded(choices, parts.Table(choices, columns, steps))
+    yield parts.folded(choices, parts.table(choices, heads, steps))
 
 
 def _other_scores(report: Json) -> parts.Section | None:
@@ -182,16 +182,16 @@ def _other_scores(report: Json) -> parts.Section | None:
         )
 
     tested = any(item.get("auroc_difference") for item in baselines)
-    heads = parts.numbers("Threshold", "Caught", "False alarms", "AUROC")
+    score = parts.TableColumn("Score", most=26)
     compared = parts.TableColumn("Compared", where="both" if tested else "page")
-    columns = (parts.TableColumn("Score", most=26), *heads, compared)
+    heads = score, ">Threshold", ">Caught", ">False alarms", ">AUROC", compared
     title, own = say("calibrate.compared", report), [row(item) for item in (this, *detectors)]
     rows = measures.with_baselines(row, (this, *detectors), baselines)
     return parts.section(
         "Against other scores",
         parts.Text(say("calibrate.other_scores", report), where="page"),
-        parts.Table(title, columns, rows, where="verbose"),
-        parts.Table(title, columns, own, where="brief") if detectors else None,
+        parts.table(title, heads, rows, where="verbose"),
+        parts.table(title, heads, own, where="brief") if detectors else None,
         measures.baselines_in_brief(baselines, _compared),
         measures.without_threshold((*detectors, *baselines)),
     )

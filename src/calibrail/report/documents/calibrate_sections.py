@@ -368,9 +368,9 @@ def _groups(report: Json, scale: Scale, words: Json) -> parts.Section:
         for called, key, limit in rates
     )
     caught, alarms = map(phrases.capital, (words["caught"], words["alarms"]))
-    table = parts.Table(
+    table = parts.table(
         title,
-        parts.texts("Group", "Threshold", caught, alarms, "Kept", "Verdict", f"{caught}, shared"),
+        ("Group", "Threshold", caught, alarms, "Kept", "Verdict", f"{caught}, shared"),
         [
             (
                 phrases.group_of(row),
@@ -439,8 +439,8 @@ def _attainable(attainable: Json, scale: Scale, words: Json) -> parts.Section:
         for step in reversed(attainable["steps"])
     ]
     heads = (phrases.capital(rates[rate]) for rate in rates)
-    table = parts.Table(title, parts.texts("Threshold", "Can promise", *heads), rows)
-    return parts.section(title, table, parts.Text(say(f"calibrate.{code}", attainable)))
+    text = parts.Text(say(f"calibrate.{code}", attainable))
+    return parts.tabled(title, ("Threshold", "Can promise", *heads), rows, text)
 
 
 def shift_sentences(shift: Json, scale: Scale) -> list[str]:

@@ -8,7 +8,7 @@ from calibrail.conformal.group_thresholds import spelled
 from calibrail.formatting import Scale, floor_percent, number
 from calibrail.options.data import judge_of
 from calibrail.report import document as parts
-from calibrail.report.document import Bullet, Document, Json, Table, listing, section
+from calibrail.report.document import Bullet, Document, Json, Table, listing, section, table
 from calibrail.report.documents import calibrate_sections as sections
 from calibrail.report.documents import guardrail, measures
 from calibrail.report.messages import facts, remarks, say, say_first, word
@@ -162,7 +162,7 @@ def _groups(config: Json, scale: Scale, headline: Json) -> Table | None:
     """Show the groups, the largest first: each with its own threshold and verdict, if any."""
     if (groups := config["groups"]) is None:
         return None
-    hallucinated, verdict = "Hallucinated calibration answers", parts.texts("Verdict")
+    heads = ">Hallucinated calibration answers", "Verdict"
     rows: list[tuple[str, ...]] = []
     own = [row for row in (headline.get("by_group") or {"rows": ()})["rows"] if row["own"]]
     told = {group_of(row): sections.verdict_word({**headline, **row}) for row in own}
@@ -176,16 +176,15 @@ def _groups(config: Json, scale: Scale, headline: Json) -> Table | None:
         ]
         named.sort(key=lambda item: (-item[2], item[:2]))
         rows = [(group_of({"column": at, "group": name}), f"{n:,}") for at, name, n in named]
-        columns = (*parts.texts("Group"), *parts.numbers(hallucinated), *verdict)
-        return Table("Groups with a promise", columns, _first(rows, told))
+        return table("Groups with a promise", ("Group", *heads), _first(rows, told))
     own_ones = sorted(groups["groups"].items(), key=lambda item: (-item[1]["n"], item[0]))
     rest = [("all others", config["calibration"])]
     rows = [
         (name, scale.edge(group["threshold"], "flags everything"), f"{group['n']:,}")
         for name, group in (*((group_label(name), group) for name, group in own_ones), *rest)
     ]
-    columns = (*parts.texts("Group"), *parts.numbers("Threshold", hallucinated), *verdict)
-    return Table("Thresholds of groups", columns, [*_first(rows[:-1], told), (*rows[-1], "")])
+    every_row = [*_first(rows[:-1], told), (*rows[-1], "")]
+    return table("Thresholds of groups", ("Group", ">Threshold", *heads), every_row)
 
 
 def _first(rows: list[tuple[str, ...]], told: dict[str, str]) -> list[tuple[str, ...]]:

@@ -82,9 +82,9 @@ def _groups(certificate: parts.Json, look: parts.Json) -> parts.Section:
     ]
     corrected = say("certify.corrected", by_group, n=len(rows), what="group")
     rates = unit["caught"].capitalize(), unit["alarms"].capitalize()
-    columns = parts.texts("Group", *rates, "Kept", "Verdict", "More needed")
+    table = parts.table(title, ("Group", *rates, "Kept", "Verdict", "More needed"), rows)
     figure = measures.group_targets(by_group["rows"], by_group["confidence"], unit)
-    return parts.section(title, figure, parts.Table(title, columns, rows), parts.Text(corrected))
+    return parts.section(title, figure, table, parts.Text(corrected))
 
 
 def _next_step(certificate: parts.Json) -> str:

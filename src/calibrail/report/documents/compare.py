@@ -51,29 +51,29 @@ def all_scores(comparison: Json) -> parts.Section:
     least = floor_percent(comparison["partial_auroc"]["least_coverage"])
     columns = (
         parts.TableColumn("Score", most=None if many else _NAME_WIDTH),
-        *parts.numbers("Threshold", "Caught"),
+        *(">Threshold", ">Caught"),
         parts.TableColumn("False alarms", "right", brief="Alarms"),
-        parts.TableColumn("AUROC", "right"),
+        ">AUROC",
         parts.TableColumn(f"AUROC {least}+", "right", brief="AUROC 80+", where=where),
         parts.TableColumn("Overlap", "right", where=where),
         # In place of the table of paired tests, which would not fit on the screen.
         parts.TableColumn("p", "right", where="terminal"),
-        parts.TableColumn("If named before"),
+        "If named before",
     )
     every = (*comparison["detectors"], *others)
     title, rows = "Fewest false alarms first", measures.with_baselines(row, every, baselines)
     chooses = f"{title}, on the half that chooses"
-    tables = [parts.Table(chooses, columns, rows, where="page" if many else "verbose")]
+    tables = [parts.table(chooses, columns, rows, where="page" if many else "verbose")]
     in_brief = None if many else measures.baselines_in_brief(baselines)
     if not many:
-        tables.append(parts.Table(chooses, columns, [*map(row, every)], where="brief"))
+        tables.append(parts.table(chooses, columns, [*map(row, every)], where="brief"))
     else:
         best = measures.with_baselines(row, every, baselines[:_BASELINES])
         if baselines[_BASELINES:]:
             at = best.index(parts.Heading("Baselines"))
             best[at] = parts.Heading(f"The best {_BASELINES} baselines of {len(baselines)}")
         tested = say("compare.tested_against", winner) if against else ""
-        tables.append(parts.Table(f"{title}{tested}", columns, best, where="terminal"))
+        tables.append(parts.table(f"{title}{tested}", columns, best, where="terminal"))
     if not comparison["detectors"]:
         reasons = () if _too_few(comparison) else (*others, *baselines)
         return parts.section("Scores", measures.without_threshold(reasons))
@@ -109,11 +109,10 @@ def against_reference(comparison: Json) -> parts.Section | None:
         )
         for row in reference["detectors"]
     ]
-    heads = parts.numbers("False alarms, points", "Interval")
-    columns = (parts.TableColumn("Score", most=_NAME_WIDTH), *heads, parts.TableColumn("Verdict"))
+    score = parts.TableColumn("Score", most=_NAME_WIDTH)
+    heads = score, ">False alarms, points", ">Interval", "Verdict"
     title = f"Against {plain(reference['name'])}, at most {100 * reference['margin']:g} points more"
-    about = parts.Text(say("compare.against", comparison))
-    return parts.section(title, parts.Table(title, columns, rows), about)
+    return parts.tabled(title, heads, rows, parts.Text(say("compare.against", comparison)))
 
 
 def paired_tests(comparison: Json) -> parts.Section | None:
@@ -141,7 +140,7 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         _interval_column(comparison),
         parts.TableColumn("p, corrected", "right", brief="p"),
         parts.TableColumn("At these thresholds", "right", where="page"),
-        parts.TableColumn("AUROC", "right"),
+        ">AUROC",
         parts.TableColumn("p, corrected", "right", brief="p"),
     )
     rows = []
@@ -156,7 +155,7 @@ def _paired(comparison: Json, reference: str | None, tests: Sequence[Json]) -> p
         rows.append((_name(test), gap, gap.below, p, mcnemar, ranked, p_area))
     name = f"Against {text.plain(reference)}"
     title = f"{name}, at the same share caught; p corrected for all pairs"
-    return parts.section(name, parts.Table(title, columns, rows, where=_where(comparison)))
+    return parts.section(name, parts.table(title, columns, rows, where=_where(comparison)))
 
 
 def _difference(value: Json, scale: float, digits: int) -> parts.Cell:
@@ -234,8 +233,8 @@ def at_same_coverage(comparison: Json) -> parts.Section | None:
 
 
 def _level(comparison: Json, level: Json) -> parts.Block:
-    heading, rates = say("compare.level", level), parts.numbers("Caught", "False alarms")
-    columns = (parts.TableColumn("Score", most=26), *rates, _interval_column(comparison))
+    heading, score = say("compare.level", level), parts.TableColumn("Score", most=26)
+    heads = score, ">Caught", ">False alarms", _interval_column(comparison)
     rows = [
         (
             _name(row),
@@ -245,7 +244,7 @@ def _level(comparison: Json, level: Json) -> parts.Block:
         )
         for row in level["rows"]
     ]
-    table = parts.Table(f"With {heading}", columns, rows)
+    table = parts.table(f"With {heading}", heads, rows)
     missing = next((why for row in level["rows"] if (why := row["fpr"]["reason"])), "")
     why = parts.note(f"At least: {missing}." if missing else "")
     if level["set_by"] is None:
@@ -265,7 +264,7 @@ def other_targets(comparison: Json) -> parts.Section:
             for entry in entries
         )
         full.append((parts.Cell(name, "baseline" if baseline else ""), *cells))
-    columns = parts.numbers(*(floor_percent(1.0 - entry["alpha"]) for entry in sweep))
+    heads = "Promised", *(f">{floor_percent(1.0 - entry['alpha'])}" for entry in sweep)
     title = "Caught and false alarms at every target"
     figure = parts.Figure("alpha_sweep", partial(figures.sweep_svg, comparison))
     return parts.section(
@@ -273,7 +272,7 @@ def other_targets(comparison: Json) -> parts.Section:
         parts.Text(say("compare.other_targets"), where="page"),
         figure if comparison["detectors"] else None,
         *(parts.note(say("compare.not_promised", entry)) for entry in sweep if not entry["rank"]),
-        parts.folded(title, parts.Table(title, (parts.TableColumn("Promised"), *columns), full))
+        parts.folded(title, parts.table(title, heads, full))
         if any(entry["rank"] for entry in sweep)
         else None,
     )
@@ -571,10 +570,9 @@ def _cost(comparison: Json, cost: Json) -> parts.Section | None:
                 ", ".join(plain(name) for name in item["shared_with"]),
             )
         )
-    heads = parts.numbers("Time for 1,000 answers", "Forward passes", "Calls", "Price of 1,000")
-    columns = (parts.TableColumn("Score"), *heads, parts.TableColumn("Shares passes with"))
-    table = parts.Table("What the scores cost", columns, rows)
+    costs = ">Time for 1,000 answers", ">Forward passes", ">Calls", ">Price of 1,000"
+    heads = "Score", *costs, "Shares passes with"
     # Earlier runs did not tell it apart.
     timed = all("seconds_opening" in item for item in known)
     note = parts.note(say("compare.costs", timed=timed))
-    return parts.section("What the scores cost", table, note, where="page")
+    return parts.tabled("What the scores cost", heads, rows, note, where="page")

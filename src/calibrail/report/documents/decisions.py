@@ -4,7 +4,7 @@ from typing import Final
 
 from calibrail.formatting import count, listed, number, percent, upper_percent
 from calibrail.report import document as parts
-from calibrail.report.document import Document, Facts, Json, Table, TableColumn, Text, Tile, section
+from calibrail.report.document import Document, Facts, Json, TableColumn, Text, Tile, table, tabled
 from calibrail.report.documents.measures import part_note
 from calibrail.report.messages import facts, remarks, say, say_each, say_first, word
 
@@ -30,12 +30,12 @@ def check_document(content: Json) -> Document:
     ]
     shares = listed([f"{n} {said} ({share})" for said, n, share in rows])
     left = [f"{reason} ({n:,})" for reason, n in content.get("left_out", {}).items()]
-    columns = (*parts.texts("Outcome"), *parts.numbers("Answers", "Share"))
+    heads = "Outcome", ">Answers", ">Share"
     return Document(
         "decisions",
         headline=f"{count(total, 'answer')}: {shares}" if rows else "no answers",
         warnings=[parts.Bullet(say("decisions.beyond", content))] if "beyond" in content else [],
-        blocks=(Table("Outcomes", columns, rows, where="page"),),
+        blocks=(table("Outcomes", heads, rows, where="page"),),
         notes=(
             *part_note(content.get("part")),
             *([say("decisions.left_out", reasons=left)] if left else ()),
@@ -106,8 +106,8 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
         if row["chosen"] or not released or abs(row["released"] - released) > _ALIKE * released
     ]
     choice = TableColumn("Choice", brief="")
-    heads = parts.numbers("p-value up to", "Released", "Hallucinated at most", "Share at most")
-    methods = parts.numbers("Share assumed", "Released", "Hallucinated at most")
+    heads = ">p-value up to", ">Released", ">Hallucinated at most", ">Share at most", choice
+    methods = "Method", ">Share assumed", ">Released", ">Hallucinated at most", choice
     by_method = [_method(row) for row in selection["methods"]]
     chosen = next((row for row in selection["table"] if row["chosen"]), {"share": None})
     bounds = "decisions.bounds_grouped" if selection["n_grouped"] else "decisions.bounds"
@@ -123,17 +123,14 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
         summary=" ".join(text for _, text in say_each(lead, selection, chosen)),
         tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
-            section(
+            tabled(
                 "Other choices",
-                Table("Other choices", (*heads, choice), rows),
+                heads,
+                rows,
                 Text(say(bounds, selection)),
                 Text(_details(selection) if released else ""),
             ),
-            section(
-                "Other methods",
-                Table("Other methods", (*parts.texts("Method"), *methods, choice), by_method),
-                Text(say("decisions.methods", selection)),
-            ),
+            tabled("Other methods", methods, by_method, Text(say("decisions.methods", selection))),
         ),
         notes=[*part_note(selection.get("part")), *remarks("decisions.notes", selection)],
         next_step=say_first(

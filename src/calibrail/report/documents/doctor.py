@@ -59,17 +59,17 @@ def document(diagnosis: Json) -> parts.Document:
         )
         for item in diagnosis["layout"]
     ]
-    columns = parts.Table(
+    columns = parts.table(
         say("doctor.columns", n_more=max(0, len(looks) - _LISTED)),
-        parts.texts("Column", "Holds", "Values seen", "Examples", "Read as"),
+        ("Column", "Holds", "Values seen", "Examples", "Read as"),
         looks[:_LISTED],
     )
     answers = {"response", "sentences", "answer_id"} & read_as.keys()
     is_understood = _n_labelled(diagnosis) and (answers or diagnosis["numeric_columns"])
     # Of answers that share a group one counts.
     there_are = "Groups with one" if diagnosis["groups"]["largest"] > 1 else "To calibrate on"
-    heads = parts.texts("Catch at least", "Guarantee", "Hallucinated needed", there_are)
-    possible = parts.Table(title, (*heads, parts.TableColumn("Enough?", brief="")), supports)
+    enough = parts.TableColumn("Enough?", brief="")
+    heads = "Catch at least", "Guarantee", "Hallucinated needed", there_are, enough
     marked = parts.Facts(list(_mark_facts(diagnosis)) if diagnosis.get("marks") else ())
     step, *others = _next_steps(diagnosis)
     asks, least = _hindrance(diagnosis) is not None, _lowest_alpha(diagnosis["supports"])
@@ -84,7 +84,7 @@ def document(diagnosis: Json) -> parts.Document:
             parts.section("What it holds", parts.Facts(list(_contents(diagnosis)))),
             *(() if is_understood else (parts.section("Columns", columns),)),
             # With one class nothing can be calibrated, however many examples it has.
-            parts.section(title, possible) if _both_classes(diagnosis) else None,
+            parts.tabled(title, heads, supports) if _both_classes(diagnosis) else None,
             parts.section("What can be calibrated", parts.Facts(list(_candidates(diagnosis)))),
             parts.section("What is marked, sentence by sentence", marked),
             parts.section("A row for each answer", recipe),

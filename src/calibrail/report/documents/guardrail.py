@@ -324,7 +324,7 @@ def log_document(check: Json) -> Document:
         for item in chains
     ]
     title = "Chains: note the last hash elsewhere, and a cut-off end is also found"
-    heads = (*parts.numbers("Decisions"), *parts.texts("Until", "Last hash"))
+    heads = "Chain", ">Decisions", "Until", "Last hash"
     return Document(
         "decision log",
         headline=word("log.headlines", verdict),
@@ -335,7 +335,7 @@ def log_document(check: Json) -> Document:
             _findings("Missing at the beginning", check["missing"], len(check["missing"])),
             _findings("To be known", check["notes"], check["n_notes"]),
             Text(say("log.not_closed", n=n_open, total=len(chains)) if n_open else ""),
-            parts.Table(title, (*parts.texts("Chain"), *heads), rows, where="page"),
+            parts.table(title, heads, rows, where="page"),
         ),
         next_step=say_first(
             {

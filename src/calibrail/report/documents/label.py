@@ -103,6 +103,8 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
         needed = fewest_drawn(asked, Drawing(**found["drawing"]))
         headline, lines = "Not started: nothing is labelled yet", []
         meaning = say("label.not_started", certificate, needed=needed)
+    both = facts("label.agreement_facts", found["agreement"]) if found["agreement"] else []
+    labelled = facts("label.labelled_facts", found)
     return Document(
         "certificate of" if verdict == "certified" else "labels for",
         subject=last_part(guardrail),
@@ -122,24 +124,13 @@ def label_document(certificate: Json, *, guardrail: str = "the guardrail") -> Do
             ),
             _bets(found) if begun else None,
             _course(certificate),
-            _table(
-                "Two annotators on the same answers",
-                ("Measure", "Value"),
-                found["agreement"] and facts("label.agreement_facts", found["agreement"]),
-            ),
-            _table("How it was labelled", ("What", "Value"), facts("label.labelled_facts", found)),
+            parts.tabled("Two annotators on the same answers", ("Measure", ">Value"), both),
+            parts.tabled("How it was labelled", ("What", ">Value"), labelled),
         ),
         warnings=[parts.Bullet(text) for text in certificate["warnings"]],
         next_step=next_step(certificate),
         data=certificate["data"],
     )
-
-
-def _table(
-    title: str, heads: tuple[str, str], rows: list[tuple[str, str]] | None
-) -> parts.Section | None:
-    columns = (*parts.texts(heads[0]), *parts.numbers(heads[1]))
-    return parts.section(title, parts.Table(title, columns, rows)) if rows else None
 
 
 def reason(found: Json, labels: Json) -> str:
@@ -179,10 +170,8 @@ def _bets(found: Json) -> parts.Section:
         wealth = "> 10^9" if won > 20.72 else number(exp(won), 3)
         verdict = "certified needs both" if good else "rejected needs one"
         rows.append((meaning, wealth, f"{exp(goal):,.0f}", verdict))
-    title = "Bets on what the labels show"
-    heads = parts.numbers("Has won", "Has to win")
-    table = parts.Table(title, (*parts.texts("A bet that"), *heads, *parts.texts("For")), rows)
-    return parts.section(title, table, parts.note(say("label.bets")))
+    heads = "A bet that", ">Has won", ">Has to win", "For"
+    return parts.tabled("Bets on what the labels show", heads, rows, parts.note(say("label.bets")))
 
 
 def _course(certificate: Json) -> parts.Section | None:

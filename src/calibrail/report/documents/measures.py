@@ -32,14 +32,13 @@ Line = tuple[str, str, str, str, str]
 def table(title: str, lines: Sequence[Line], confidence: float) -> parts.Table:
     """Return measures with their intervals, and what was asked where anything was."""
     asked = parts.asked_heading(line[3] for line in lines)
-    heads = parts.texts(f"{floor_percent(confidence)} interval", *asked, "Counts")
-    columns = (parts.TableColumn("Measure", brief=""), parts.TableColumn("Value", "right"), *heads)
+    measure, level = parts.TableColumn("Measure", brief=""), floor_percent(confidence)
     rows: list[parts.Row] = []
     for *first, said, counts in lines:
         limit, _, end = said.removesuffix(")").partition(" (")
         cells = [parts.Cell(limit, end)][: len(asked)]
         rows.append((*first, *cells, parts.Cell(counts, style="muted")))
-    return parts.Table(title, columns, rows)
+    return parts.table(title, (measure, ">Value", f"{level} interval", *asked, "Counts"), rows)
 
 
 def decided(title: str, lines: Sequence[Line], confidence: float) -> Sequence[parts.Block]:
@@ -391,8 +390,8 @@ def cost_section(cost: Json | None) -> parts.Section | None:
     most = amount(cost["upper"], upper=True)
     rows = [(name, amount(cost[way]), most * (way == "estimate")) for name, way in ways.items()]
     title = say("fixed_threshold.cost_title", cost, errors=_errors(cost))
-    bound = f"At most ({floor_percent(cost['confidence'])})"
-    table = parts.Table(title, (*parts.texts("Way"), *parts.numbers("Cost", bound)), rows)
+    bound = f">At most ({floor_percent(cost['confidence'])})"
+    table = parts.table(title, ("Way", ">Cost", bound), rows)
     return parts.section("Expected cost", table, parts.Text(costs_in_words(cost)[1]))
 
 

@@ -294,15 +294,15 @@ def prevalence_section(status: Json) -> parts.Section:
     """Return the share of hallucinated answers in each way that tells it, over time, too."""
     prevalence = status["prevalence"]
     title = "How many hallucinations are there?"
-    rows, notes = list[parts.Row](), list[parts.Text]()
+    rows, notes = list[parts.Row](), list[parts.Block]()
     for name, called in _WAYS.items():
         if way := prevalence.get(name):
             style: parts.Style = "strong" if name == prevalence["method"] else ""
             rows.append((parts.Cell(called, style=style), interval(way), _basis(way)))
             notes += [parts.Text(_message(f"note_{code}", code)) for code in way.get("notes", ())]
-    table = parts.Table(title, parts.texts("How", "Share", "What it rests on"), rows)
-    figure = _figure("prevalence", figures.prevalence_svg, status)
-    return parts.section(title, table, *notes, figure if prevalence["periods"] else None)
+    if prevalence["periods"]:
+        notes.append(_figure("prevalence", figures.prevalence_svg, status))
+    return parts.tabled(title, ("How", "Share", "What it rests on"), rows, *notes)
 
 
 def _figure(name: str, draw: Callable[..., str], status: Json) -> parts.Figure:
@@ -336,12 +336,12 @@ def traffic_section(status: Json) -> parts.Section:
     traffic, timeline, scale = status["traffic"], status["timeline"], Scale.of(status["score"])
     title, promise, table = "Changes of the traffic", "", None
     if alarms := _changes(traffic["alarms"]):
-        heads = parts.texts("Alarm", "What moved", "Since (95% interval)")
+        heads = "Alarm", "What moved", "Since (95% interval)", ">E-value"
         rows = [
             (place(it), capital(moved(it, timeline, scale)), since(it), number(it["e_value"], 3))
             for it in alarms
         ]
-        table = parts.Table(title, (*heads, *parts.numbers("E-value")), rows)
+        table = parts.table(title, heads, rows)
     most = max(1, _MOST_ALARMS // max(1, len(alarms)))
     latest = say("monitor.latest_alarms", traffic, most=_MOST_ALARMS)
     if traffic["watched"]:
@@ -396,7 +396,7 @@ def _answers(alarm: Json, most: int) -> parts.Folded:
             )
         )
     if rows:
-        table = parts.Table("Answers behind the alarm", parts.texts("Answer", "In the log"), rows)
+        table = parts.table("Answers behind the alarm", ("Answer", "In the log"), rows)
         blocks += [table, parts.note(say("monitor.texts_missing"))]
     n = len(alarm["examples"])
     behind = say("monitor.answers_behind", n=n, shown=min(n, most), place=place(alarm))
@@ -530,18 +530,16 @@ def _promise(status: Json) -> parts.Section:
         of_latest = parts.Cell(f"the latest {latest['n']:,}", style="muted")
         for name, called in (("coverage", "Caught, lately"), ("fpr", "False alarms, lately")):
             rows.append((called, share(latest[name]), interval(latest[name]), "", of_latest))
-    columns = (
-        parts.TableColumn("Rate", brief=""),
-        parts.TableColumn("Value", "right"),
-        *parts.texts(f"{_level(promise)} interval", "Promised", "Labels"),
-    )
+    rate = parts.TableColumn("Rate", brief="")
+    heads = rate, ">Value", f"{_level(promise)} interval", "Promised", "Labels"
     evidence = (("rates", figures.rates_svg), ("wealth", figures.watch_wealth_svg))
     shown = [_figure(*item, status) for item in evidence if len(promise["course"]["draw"]) > 1]
     # Where most of a small log was drawn, intervals are only about right.
     drawn = promise.get("largest_share") or 0.0
-    return parts.section(
+    return parts.tabled(
         title,
-        parts.Table(title, columns, rows),
+        heads,
+        rows,
         parts.Text(_evidence(promise)),
         parts.Text(say("monitor.drawn_share", drawn=drawn) if drawn > _LARGE_SHARE else ""),
         parts.note(say("monitor.intervals", promise)),
@@ -583,15 +581,15 @@ def _evidence(promise: Json) -> str:
 def _groups(promise: Json) -> parts.Section | None:
     if not promise["groups"]:
         return None
-    title, rows = "By group", list[parts.Row]()
+    rows = list[parts.Row]()
     for group in promise["groups"]:
         state, _, tone = _STATES[group["state"]]
         name = parts.Cell(group_label(group["group"]), f"{_level(group)} intervals")
         cells = (parts.Cell(share(group[rate]), interval(group[rate])) for rate in RATES)
         rows.append((name, parts.Cell(state, style=tone), *cells, f"{group['n_labels']:,}"))
-    heads = parts.numbers("Caught", "False alarms", "Labels")
-    table = parts.Table(title, (*parts.texts("Group", "State"), *heads), rows, two_lines=True)
-    return parts.section(title, table, parts.note(say("monitor.group_intervals", promise)))
+    heads = "Group", "State", ">Caught", ">False alarms", ">Labels"
+    note = parts.note(say("monitor.group_intervals", promise))
+    return parts.tabled("By group", heads, rows, note, two_lines=True)
 
 
 def _warnings(status: Json) -> Iterator[str]:

@@ -60,11 +60,8 @@ def _minimum(plan: parts.Json) -> parts.Section:
         )
         for name, least in plan["minimum"].items()
     ]
-    heads = parts.numbers("Hallucinated", "All labelled")
-    table = parts.Table(title, (parts.TableColumn("Guarantee"), *heads), rows)
-    return parts.section(
-        title, table, parts.Text(say("plan.minimum_in_all", plan) if labels else "")
-    )
+    in_all = parts.Text(say("plan.minimum_in_all", plan) if labels else "")
+    return parts.tabled(title, ("Guarantee", ">Hallucinated", ">All labelled"), rows, in_all)
 
 
 def _curve(plan: parts.Json) -> parts.Section:
@@ -79,13 +76,13 @@ def _curve(plan: parts.Json) -> parts.Section:
         for point in plan["points"]
     ]
     title = "Probability of each verdict"
-    labelled, *heads = parts.numbers("Labelled", *map(str.capitalize, VERDICTS))
+    heads = (f">{name.capitalize()}" for name in ("labelled", *VERDICTS))
     return parts.section(
         title,
         parts.Figure("plan", partial(plan_svg, plan), say("plan.asked"))
         if plan["curve"]["n"]
         else None,
-        parts.Table(title, (labelled, *heads), rows),
+        parts.table(title, heads, rows),
         parts.Text(say("plan.too_few", least=least) if few else ""),
     )
 
@@ -102,9 +99,8 @@ def _sequential(plan: parts.Json) -> parts.Section:
         cells = ["-" if labels is None else f"{labels:,}" for labels in spent]
         verdicts = (percent(found[verdict]) for verdict in ("certified", "rejected"))
         rows.append((f"{name}: {design}", *cells, *verdicts))
-    heads = parts.numbers("Half need", "80% need", "Drawn", "Certified", "Rejected")
-    table = parts.Table(title, (parts.TableColumn("Labelled"), *heads), rows)
-    return parts.section(title, table, parts.Text(say("plan.simulated", plan)))
+    heads = "Labelled", ">Half need", ">80% need", ">Drawn", ">Certified", ">Rejected"
+    return parts.tabled(title, heads, rows, parts.Text(say("plan.simulated", plan)))
 
 
 #: Labels that people give at most: where it takes more, the requirement is too close.

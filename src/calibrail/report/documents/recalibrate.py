@@ -92,10 +92,9 @@ def _same_answers(content: parts.Json, scale: Scale) -> parts.Section:
         rates = (content["comparison"][key][rate] for rate in ("coverage", "fpr"))
         cells = [cell for rate in rates for cell in (share_cell(rate), count_of(rate))]
         rows.append((name, scale.cell(content["threshold"][key]), *cells))
-    heads = ("Threshold", "Caught", "of hallucinated", "False alarms", "of faithful")
-    title = "On the same audited answers"
-    table = parts.Table(title, (*parts.texts("Guardrail"), *parts.numbers(*heads)), rows)
-    return parts.section(title, table, parts.Text(say("recalibrate.same_answers", content)))
+    numbers = (">Threshold", ">Caught", ">of hallucinated", ">False alarms", ">of faithful")
+    same = parts.Text(say("recalibrate.same_answers", content))
+    return parts.tabled("On the same audited answers", ("Guardrail", *numbers), rows, same)
 
 
 def _changed(sides: parts.Json, scale: Scale) -> parts.Section:
@@ -116,7 +115,6 @@ def _changed(sides: parts.Json, scale: Scale) -> parts.Section:
             for name in ("hallucinated", "faithful")
             for item in sides["answers"][name]
         ]
-        columns = (*parts.texts("Answer", "Label"), *parts.numbers("Score"), *parts.texts("Now"))
-        title = "Answers that change"
-        table = parts.folded(title, parts.Table(title, columns, rows))
+        title, heads = "Answers that change", ("Answer", "Label", ">Score", "Now")
+        table = parts.folded(title, parts.table(title, heads, rows))
     return parts.section("What changes", parts.Text(say(code, changed=named)), table)

@@ -42,13 +42,13 @@ def other_thresholds(report: Json) -> Section | None:
         for place in sorted({round(at) for at in np.linspace(0, n - 1, min(n, _MOST_STEPS))})
         for threshold, freed, kept in [[column[place] for column in columns]]
     ]
-    title, heads = "Thresholds to choose from", ("Threshold", "Fully cleaned", "Supported kept")
+    title, heads = "Thresholds to choose from", (">Threshold", ">Fully cleaned", ">Supported kept")
     whole = sentences["flagged_whole"]["kept_supported"]
     return section(
         "Other thresholds",
         Text(say("removal.other_thresholds", whole=whole, kept=kept)),
         parts.Figure("freed-and-kept", draw, caption),
-        parts.folded(title, parts.Table(title, parts.numbers(*heads), steps)),
+        parts.folded(title, parts.table(title, heads, steps)),
         where="page",
     )
 
@@ -91,13 +91,13 @@ def beside(report: Json) -> Section:
     ]
     columns = (
         parts.TableColumn("Score", most=24),
-        *parts.numbers("Threshold", "Cleaned", "Supported kept", "Nothing left", "AUROC"),
+        *(">Threshold", ">Cleaned", ">Supported kept", ">Nothing left", ">AUROC"),
         parts.TableColumn("Compared", where="page"),
     )
     return section(
         "Against other scores",
         Text(say("removal.beside", target=target), where="page"),
-        parts.Table(title, columns, rows),
+        parts.table(title, columns, rows),
         measures.without_threshold((*sentences["detectors"], *scored)),
     )
 

@@ -102,13 +102,13 @@ def _table(title: str, content: Json) -> parts.Section:
             )
         )
     columns = (
-        parts.TableColumn("Tested on"),
+        "Tested on",
         # 80 columns hold a long name and what is new; the page and the file hold the rest, and what
         # is needed where it broke stands below.
         parts.TableColumn("Threshold", where="page"),
         parts.TableColumn("Caught", where="terminal"),
         parts.TableColumn("Caught", "right", where="page"),
-        parts.TableColumn("False alarms", "right"),
+        ">False alarms",
         parts.TableColumn("False alarms before", "right", where="page"),
         parts.TableColumn(f"Threshold for {target} here", where="page"),
         parts.TableColumn("Caught if weighted", where="page"),
@@ -117,7 +117,7 @@ def _table(title: str, content: Json) -> parts.Section:
     )
     weighted = any(item["weighted"] for item in content["tests"])
     note = parts.note(say("shift.columns", weighted=weighted, target=target))
-    return parts.section("Figures", parts.Table(title, columns, rows), note)
+    return parts.section("Figures", parts.table(title, columns, rows), note)
 
 
 def _at_cost(what: str, fpr: Json) -> str:
