@@ -10,27 +10,10 @@ from pathlib import Path
 import pytest
 
 import calibrail
-from calibrail.errors import DataError, Tables, error_text, errors_as
+from calibrail.errors import DataError, error_text, errors_as
 
 ROOT = Path(calibrail.__file__).parent
 TEXTS: dict[str, str] = tomllib.loads((ROOT / "errors.toml").read_text("utf-8"))
-
-
-@pytest.mark.parametrize("file", sorted(ROOT.rglob("*.toml")), ids=lambda file: file.stem)
-def test_entries_are_those_of_the_whole_file(file: Path) -> None:
-    text = file.read_text("utf-8")
-    whole, read = tomllib.loads(text), Tables(text)
-    assert [*read.items()] == [*whole.items()] and whole
-
-
-def test_an_entry_is_parsed_where_it_is_looked_at() -> None:
-    quoted = "said = '''\n[b]\nno = 1\n'''\n"
-    read = Tables(f'{quoted}a.x = 1\na.y = 2\n[c]\nbroken\n["d/1.5".e]\na = 3\n[[f]]\na = 4\n[[f]]')
-    assert [*read] == ["said", "a", "c", "d/1.5", "f"]
-    assert read["said"] == "[b]\nno = 1\n" and read["a"] == {"x": 1, "y": 2}
-    assert read["d/1.5"] == {"e": {"a": 3}} and read["f"] == [{"a": 4}, {}]
-    with pytest.raises(tomllib.TOMLDecodeError):
-        read["c"]
 
 
 def test_each_text_is_said_with_all_that_it_names() -> None:

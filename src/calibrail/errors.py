@@ -1,9 +1,9 @@
 """Exceptions of the package, and errors of files in plain words."""
 
 import os
-import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -114,50 +114,13 @@ def error_text(code: str, /, **given: Any) -> str:
 
 
 @cache
-def _texts() -> "Tables":
+def _texts() -> dict[str, str]:
     return tables_beside(__file__, "errors.toml")
 
 
-#: A string of several lines, which is passed over; else where a table begins, or a name of none.
-_BEGINS: Final = r"""(?ms)"{3}.*?"{3}|'{3}.*?'{3}|^\[+(?:"([^"]+)|([\w-]+))|^(\w+)[\w.]* = """
-
-
-class Tables(Mapping[str, Any]):
-    r"""What a text in TOML holds, by its first names: each is parsed when it is first looked at.
-
-    >>> {**Tables("a = 1\n[b]\nc = 2\n[b.d]\ne = 3")}
-    {'a': 1, 'b': {'c': 2, 'd': {'e': 3}}}
-    """
-
-    def __init__(self, text: str) -> None:
-        self._parts, self._parsed = dict[str, str](), dict[str, Any]()
-        found = [begin for begin in re.finditer(_BEGINS, text) if begin.lastindex]
-        # Behind the first header every name belongs to a table.
-        first = next((begin.start() for begin in found if not begin[3]), len(text))
-        found = [begin for begin in found if not begin[3] or begin.start() < first]
-        ends = [*(begin.start() for begin in found[1:]), len(text)]
-        for begin, end in zip(found, ends, strict=True):
-            name = begin[begin.lastindex or 0]
-            self._parts[name] = self._parts.get(name, "") + text[begin.start() : end]
-
-    def __getitem__(self, name: str) -> Any:
-        if name not in self._parsed:
-            # Many processes need none.
-            import tomllib
-
-            self._parsed[name] = tomllib.loads(self._parts[name])[name]
-        return self._parsed[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._parts)
-
-    def __len__(self) -> int:
-        return len(self._parts)
-
-
-def tables_beside(module: str, name: str) -> Tables:
+def tables_beside(module: str, name: str) -> dict[str, Any]:
     """Return what a file of TOML holds that stands beside the file of a module."""
-    return Tables(Path(module).with_name(name).read_text("utf-8"))
+    return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))
 
 
 @contextmanager

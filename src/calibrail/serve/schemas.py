@@ -41,7 +41,7 @@ _MOST_FIELDS: Final = 1_000
 #: What comes before a problem's name, in its type.
 KIND: Final = "urn:calibrail:problem:"
 
-_PROBLEMS: Final = {**tables_beside(__file__, "problems.toml")}
+_PROBLEMS: Final = tables_beside(__file__, "problems.toml")
 #: What each type of pydantic's complaints says here, where its own words do not help.
 WORDS: Final[Mapping[str, str]] = _PROBLEMS.pop("words")
 #: What OpenAPI says of fields and parameters, and an answer that it shows.
