@@ -4,11 +4,10 @@ import json
 import math
 import re
 import types
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import fields, is_dataclass
 from functools import cache
-from itertools import chain
 from typing import Any, ClassVar, Final, Self, TextIO, Union, get_args, get_origin, get_type_hints
 
 from calibrail.errors import InputError, errors_as
@@ -135,8 +134,7 @@ def plain(value: Any) -> Any:
     if isinstance(value, Mapping):
         return {str(key): plain(item) for key, item in value.items()}
     if hasattr(value, "tolist"):
-        # Millions of numbers need no look at each.
-        return value.tolist() if _finite(value) else plain(value.tolist())
+        return plain(value.tolist())
     return [plain(item) for item in value] if isinstance(value, Sequence) else value
 
 
@@ -155,53 +153,19 @@ def given_back(value: Mapping[str, Any]) -> dict[str, Any]:
     return dict(json.loads(canonical(dict(value))))
 
 
-def _finite(value: Any) -> bool:
-    """Say whether a value is an array of finite numbers of floating point."""
-    if getattr(getattr(value, "dtype", None), "kind", "") != "f" or value.ndim != 1:
-        return False
-    return len(value) > 0 and math.isfinite(value.min()) and math.isfinite(value.max())
-
-
 def json_parts(content: Any) -> Iterator[bytes]:
     """Yield strict JSON with an indent of 2, as every file of results holds it."""
-    for part in _parts(content, "\n"):
+    encoder = json.JSONEncoder(indent=2, ensure_ascii=False, allow_nan=False, default=_builtin)
+    for part in encoder.iterencode(content):
         yield part.encode("utf-8", "surrogatepass")
     yield b"\n"
 
 
-#: What a list may hold of which many are written at a time, and how many.
-_SCALARS: Final = frozenset((float, int, str, bool, type(None)))
-_AT_ONCE: Final = 1 << 16
-
-
-def _parts(value: Any, line: str) -> Iterator[str]:
-    """Yield JSON; its last line begins with ``line``, which others indent further."""
-    inner = f"{line}  "
-    encode = json.JSONEncoder(
-        ensure_ascii=False, allow_nan=False, separators=(f",{inner}", ": ")
-    ).encode
-    items: Iterable[Iterable[str]]
+def _builtin(value: Any) -> Any:
+    """Return a mapping, an array or another sequence as JSON can hold it."""
     if isinstance(value, Mapping):
-        (start, end), pairs = "{}", value.items()
-        named = ((key if isinstance(key, str) else encode(key), item) for key, item in pairs)
-        items = (chain((f"{encode(key)}: ",), _parts(item, inner)) for key, item in named)
-    elif value is None or isinstance(value, str | float | int):
-        yield encode(value)
-        return
-    else:
-        start, end = "[]"
-        array = getattr(value, "ndim", 0) == 1
-        value = value if array else value.tolist() if hasattr(value, "tolist") else list(value)
-        items = (_parts(item, inner) for item in value)
-        if array or _SCALARS.issuperset(map(type, value)):
-            some = (value[at : at + _AT_ONCE] for at in range(0, len(value), _AT_ONCE))
-            items = ((encode(part.tolist() if array else list(part))[1:-1],) for part in some)
-    before = start + inner
-    for item in items:
-        yield before
-        yield from item
-        before = f",{inner}"
-    yield line + end if before[0] == "," else start + end
+        return dict(value)
+    return value.tolist() if hasattr(value, "tolist") else list(value)
 
 
 _hints = cache(get_type_hints)
@@ -218,9 +182,7 @@ def _typed(hint: Any, value: Any) -> Any:
     if is_dataclass(hint) and isinstance(value, Mapping):
         return hint.from_dict(value) if hasattr(hint, "from_dict") else hint(**value)  # type: ignore[operator]
     if origin is list or (origin is tuple and arguments[-1] is Ellipsis):
-        # Thousands of texts, as looks hold them, need no look at each.
-        plainly = arguments[0] in _SCALARS
-        return origin(value if plainly else (_typed(arguments[0], item) for item in value))
+        return origin(_typed(arguments[0], item) for item in value)
     if origin is tuple:
         return tuple(_typed(kind, item) for kind, item in zip(arguments, value, strict=True))
     if getattr(origin, "__name__", "") == "ndarray":
