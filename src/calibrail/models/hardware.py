@@ -10,7 +10,6 @@ multiprocessing on Linux) meet all five.
 
 import os
 import platform
-import re
 import sys
 import threading
 import time
@@ -18,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import PackageNotFoundError, distribution, version
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Any, Final, NamedTuple, Protocol
 from weakref import WeakSet
@@ -79,10 +78,7 @@ def _versions() -> tuple[tuple[str, str], ...]:
     versions = []
     for name in _KNOWN["recorded"]:
         with suppress(PackageNotFoundError):
-            # The license and the description, which may be long, are not parsed with it.
-            about = distribution(name)
-            said = re.search(r"^Version: *(\S+)", about.read_text("METADATA") or "", re.MULTILINE)
-            versions.append((name, said[1] if said else about.version))
+            versions.append((name, version(name)))
     return tuple(versions)
 
 
