@@ -8,8 +8,9 @@ from typing import Final, NamedTuple
 from calibrail.text.sentences import TextLine, line_sentences, lines, sentences_version
 from calibrail.text.words import by_edition, patterns, remembered, rules_version
 
-#: A longer text is taken for no abstention; it bounds the time of the pattern.
-_ABSTENTIONS_LONG: Final = 1000
+#: A longer sentence is no prose: it stays whole, and is taken for no abstention and no courtesy. It
+#: bounds the time of every pattern below.
+_LONG: Final = 1000
 
 _WORDING: Final = patterns("claims")
 _ABSTAINS = re.compile(_WORDING["abstains"], re.IGNORECASE)
@@ -30,17 +31,13 @@ def abstains(statement: str) -> bool:
     >>> abstains("The Constitution does not mention its height.")
     False
     """
-    if len(statement) > _ABSTENTIONS_LONG:
+    if len(statement) > _LONG:
         return False
     plain = statement.replace("\u2019", "'")
     if not _NEGATION.search(plain):
         return False
     plain = " ".join(_ASIDE.sub(" ", plain).split())
     return _ABSTAINS.search(_CONCESSION.sub("", plain, count=1)) is not None
-
-
-#: A longer sentence is no prose and stays whole; it bounds the time, too.
-_CLAUSES_LONG: Final = 1000
 
 
 # Where main clauses meet; the words up to the subject belong to neither of them.
@@ -72,7 +69,7 @@ def clauses(sentence: str) -> Iterator[tuple[int, int]]:
     >>> [text[start:end] for start, end in clauses(text)]
     ['It was built in 1853', 'its tower is 90 m high.']
     """
-    joints = _open_joints(sentence) if len(sentence) <= _CLAUSES_LONG else []
+    joints = _open_joints(sentence) if len(sentence) <= _LONG else []
     borders = [*(joint.start() for joint in joints), len(sentence)]
     first = 0
     for joint, (_, following) in zip(joints, pairwise(borders), strict=True):
@@ -188,8 +185,7 @@ def _contracted(word: str) -> bool:
     return (subject in _PRONOUN or subject == "that") and verb in ("s", "re", "ve", "d", "ll", "m")
 
 
-#: A longer sentence is no prose and stays whole; it bounds the time of every pattern below.
-_LONG: Final = 1000
+#: A longer lead-in is left out.
 _LEAD_LONG: Final = 300
 
 _CLOSING = "*_\"'\u201d\u2019)] \t"
