@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from calibrail.errors import extra
 from calibrail.report.document import Json
-from calibrail.report.text import interval, plain, share
+from calibrail.report.text import interval, plain, share, short
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -174,8 +174,7 @@ def drawing(width: float, height: float, ink: str = INK, quiet: str = QUIET) -> 
 
 def axis_text(text: str, narrow: bool = False) -> str:
     """Return a name that fits the figure."""
-    flat, most = plain(text), 24 if narrow else 32
-    return flat if len(flat) <= most else flat[: most - 3] + "..."
+    return short(plain(text), 24 if narrow else 32)
 
 
 #: What a row shows: its name, a share with its ends, if any, and the share that was asked, if any.
