@@ -215,7 +215,8 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
                 missing.append(f"{word('agree.rates', key)}, {name}: {value['reason']}.")
         estimates.append((word("agree.rates", key), *cells))
     title = f"Rates from labels of {people} and {whose}, each alone with a {level} interval"
-    columns = (parts.TableColumn("Rate", brief=""), *methods.values())
+    columns: list[str | parts.TableColumn] = [parts.TableColumn("Rate", brief="")]
+    columns += methods.values()
     among = say("agree.among", item["among"], result) if item["among"] else ""
     yield parts.tabled(title, columns, estimates, parts.Text(among), two_lines=True)
     yield parts.Bullets("Missing", missing)
