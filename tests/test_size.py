@@ -16,7 +16,7 @@ from benchmarks.size import Size, measure
 #: when looks in other folders, keys in answers and redirections were found, when logs of
 #: Inspect were read and silent judges told; and when titles above tables and choices of a search
 #: were told.)
-LINES, LINES_BUDGET = 59_802, 46_000
+LINES, LINES_BUDGET = 59_726, 46_000
 MODULES, MODULES_BUDGET = 240, 240
 IMPORT_SHARE, IMPORT_SHARE_BUDGET = 8.1, 8.0
 WEIGHTED_MEDIAN: Final = 220
