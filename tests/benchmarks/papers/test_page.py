@@ -208,6 +208,7 @@ def factuality(script: Callable[[str], ModuleType]) -> list[str]:
     published = re.findall(r"\| (-?\d\.\d{12,}) \| (-?\d\.\d{12,}) \|", measured)
     equal = sum(one == other for one, other in published)
     math, sets, stated = content["claims"]["MATH"], content["rag"]["sets"], content["rag"]["stated"]
+    stripped = content["claims"]["MATH, blanks stripped"]["trimmed"][1][0]
     [(read, as_it_is)] = re.findall(r"90% costs (\d+%) of the claims instead of (\d+%)", measured)
 
     def more(name: str, arm: str) -> list[float]:
@@ -229,7 +230,7 @@ def factuality(script: Callable[[str], ModuleType]) -> list[str]:
         f"to the last digit**: {WORDS[equal]} thresholds",
         f"made MATH lose {as_it_is} of its claims, not {read}",
         f"{100 * math['cleaned'][0]:.0f}% of its answers with a wrong claim are cleared",
-        f"takes {100 * math['trimmed'][1][0]:.0f}%",
+        f"takes {100 * math['trimmed'][1][0]:.0f}% ({100 * stripped:.0f}% without the blanks)",
         f"in {WORDS[right]} of {WORDS[2 + 1 + len(rag.PUBLISHED_SCORES)]} figures",
         f"At {1 - alpha:.0%} FActScore loses {ours:.1f}% of its claims, and at {1 - at:.0%} "
         f"`{rag.EXAMPLE[0]}`'s threshold is {stated['threshold']:.3f}",
