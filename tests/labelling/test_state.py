@@ -19,11 +19,15 @@ PEOPLE = ("ada", "bob", "eva")
 
 
 def state(ledger: LabelLedger) -> dict[str, Any]:
-    test = ledger.test
+    test, standing = ledger.test, [(item.standing, item.label) for item in ledger.answers]
+    # What a ledger keeps up to date is what its answers say.
+    final = {at: label for at, (where, label) in enumerate(standing, 1) if where == "final"}
+    different = [at for at, (where, _) in enumerate(standing, 1) if where == "disagreement"]
+    waits = [at for at, (where, _) in enumerate(standing, 1) if where == "open" or at in different]
+    assert (ledger.finals, ledger.disagreements(), ledger.unsettled) == (final, different, waits)
+    assert ledger.changed == {item.draw.order for item in ledger.answers if item.changed}
     return {
-        "standing": [(item.standing, item.label) for item in ledger.answers],
-        "unsettled": sorted(ledger.unsettled),
-        "tally": ledger.tally,
+        "standing": standing,
         "counted": ledger.counted,
         "test": None if test is None else test.to_dict(),
         "lessons": [part.tobytes() for part in ledger.lessons()],

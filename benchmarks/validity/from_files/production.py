@@ -8,6 +8,7 @@ the other side of what a verdict says, as for verdicts about a file.
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,8 +23,9 @@ from calibrail.labelling.session import Session
 from calibrail.options import Drawing, LabelOptions, Promise, Requirement
 
 from ..check import DELTA, Check, MeanCheck, Setting
+from ..sequential import JUDGES
 from .certificates import PROMISE, frozen, requirements, wrong
-from .files import ALONE, QUESTIONS, SCORE, Answers, Population, command, folder
+from .files import ALONE, QUESTIONS, SCORE, SEPARATION, Answers, Population, command, folder
 
 #: Answers of a batch, one of each group.
 _BATCH: Final = 100
@@ -151,6 +153,65 @@ def session_verdicts(at: Setting) -> Iterator[Check]:
         for name, items in failed.items():
             what = "label and certify, wrong verdict at any label"
             yield at.check(what, items, at.alpha, design=f"{name}, {design.name}")
+
+
+#: Shares of hallucinated answers where a judge says what to look at.
+_BASE_RATES: Final = (0.02, 0.1, 0.5)
+#: The judge that turns says the opposite in one segment.
+_TURNS: Final = "turns"
+
+
+def judged_verdicts(at: Setting) -> Iterator[Check]:
+    """Give a wrong verdict after any label where a judge of any kind says what to look at.
+
+    At most alpha of either kind; the share of hallucinated answers is drawn by lot. Errors of a
+    judge hang on class and score, or it says the opposite in one segment. ``n`` is the number of
+    questions; where answers stand alone, of hallucinated answers.
+    """
+    for population, judge in product((ALONE, QUESTIONS), JUDGES | {"useless": (0.5,) * 4}):
+        rng = at.rng(f"judged, {population.name}, {judge}")
+        drawing = Drawing("active", 0.2, whole_groups=population.grouped)
+        design = Labelled("judge", population, drawing, LabelOptions(judge_column=("judge",)))
+        failed: dict[str, list[bool]] = {}
+        with folder() as place:
+            guardrail = _frozen(place, population, rng)
+            threshold = guardrail.calibration.threshold
+            asked = requirements(population, threshold, at.alpha)
+            for run in range(at.runs):
+                answers = population.draw(rng, at.n)
+                if not population.grouped:
+                    answers = _alone(rng, at.n, float(rng.choice(_BASE_RATES)))
+                judged = _said(judge, rng, answers, threshold)
+                path = with_texts(place, population, answers, judge=judged)
+                truth = dict(zip(answers.names.tolist(), answers.labels.tolist(), strict=True))
+                for number, (what, requirement) in enumerate(asked.items()):
+                    labels = place / f"labels-{run}-{number}"
+                    _label(labels, path, guardrail, requirement, design, truth, rng)
+                    verdict = calibrail.certify(guardrail, labels=labels, looks=False).verdict
+                    failed.setdefault(what, []).append(wrong(verdict, what))
+        name = "opposite in a segment" if judge == _TURNS else judge
+        for truly, items in failed.items():
+            what = "label and certify with a judge, wrong verdict at any label"
+            yield at.check(what, items, at.alpha, design=f"{truly}, {name}, {population.name}")
+
+
+def _alone(rng: np.random.Generator, hallucinated: int, rate: float) -> Answers:
+    """Return about so many hallucinated answers, at most 1,000 in all; all stand alone."""
+    n = min(1000, round(hallucinated / rate))
+    labels = (rng.random(n) < rate).astype(np.int64)
+    scores = (rng.standard_normal(n) + SEPARATION * labels)[None]
+    return Answers(rng.integers(1 << 60, size=n), labels, scores, np.arange(n), 0 * labels)
+
+
+def _said(judge: str, rng: np.random.Generator, answers: Answers, threshold: float) -> list[int]:
+    """Return what a judge says of each answer."""
+    flagged = (answers.scores[0] >= threshold).astype(np.int64)
+    # Of the passed ones and then of the flagged ones: how often it is right by class, 1 and then 0.
+    often = np.array(JUDGES.get(judge, (0.5,) * 4))[2 * flagged + 1 - answers.labels]
+    right = rng.random(len(answers)) < often
+    if judge == _TURNS:
+        right ^= answers.ids % 2 == 1
+    return [int(label) for label in np.where(right, answers.labels, 1 - answers.labels)]
 
 
 #: What a judge misses and raises: it just may not stand in for people (twice), or just may.

@@ -729,6 +729,10 @@ class LabelLedger:
         #: Another number whenever an answer was handed out, or a label taken in or back.
         self.version = version
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
+        #: By order: final labels, answers handed out that have none, and labels a review changed.
+        self.finals: dict[int, int | None] = {}
+        self._waiting: dict[int, Standing] = {}
+        self.changed: set[int] = set()
         self._restart()
 
     def _restart(self) -> None:
@@ -741,7 +745,9 @@ class LabelLedger:
         """Take in one more answer drawn."""
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
         self.answers.append(LedgerAnswer(draw, needs=2 if shared else 1))
-        self.version += bool(draw.handed_out)
+        if draw.handed_out:
+            self._waiting[draw.order] = "open"
+            self.version += 1
 
     def add_label(self, label: Label) -> None:
         """Take in one more label."""
@@ -752,6 +758,15 @@ class LabelLedger:
             if label.seen:
                 answer.blind.setdefault(label.annotator, answer.labels[label.annotator])
             answer.labels[label.annotator] = label
+        # What follows is asked for after every label: it is kept, not counted anew.
+        order, standing = label.order, answer.standing
+        self._waiting.pop(order, None)
+        self.finals.pop(order, None)
+        if standing == "final":
+            self.finals[order] = answer.label
+        else:
+            self._waiting[order] = standing
+        (self.changed.add if answer.changed else self.changed.discard)(order)
         self.of_annotator[label.annotator].append(label)
         self.version += 1
         if label.order <= self._counted:
@@ -760,13 +775,7 @@ class LabelLedger:
     @property
     def unsettled(self) -> list[int]:
         """Orders of answers handed out that are not final, as they were drawn."""
-        waits = ("open", "disagreement")
-        return [item.draw.order for item in self.answers if item.standing in waits]
-
-    @property
-    def tally(self) -> Counter[int | None]:
-        """How many answers have which final label."""
-        return Counter(item.label for item in self.answers if item.standing == "final")
+        return sorted(self._waiting)
 
     def handed_out(self) -> dict[str, int]:
         """Return the order of each answer handed out, by its alias and by its id.
@@ -780,7 +789,7 @@ class LabelLedger:
 
     def disagreements(self) -> list[int]:
         """Return the orders of answers about which annotators disagree, as they were drawn."""
-        return [item.draw.order for item in self.answers if item.standing == "disagreement"]
+        return sorted(o for o, standing in self._waiting.items() if standing == "disagreement")
 
     def lessons(self) -> tuple[Floats, Ints, Floats]:
         """Return clues of answers with a final label, these labels, and clues of all drawn.
@@ -800,7 +809,7 @@ class LabelLedger:
     @property
     def counted(self) -> int:
         """Answers drawn that the verdict counts: all before the first that is not settled."""
-        first = next(iter(self.unsettled), len(self.answers) + 1) - 1
+        first = min(self._waiting, default=len(self.answers) + 1) - 1
         if self.plan.drawing.whole_groups:
             # A group counts whole: back to where one begins.
             while first and not self._complete(first):

@@ -8,6 +8,7 @@ promises rests on nothing else.
 """
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -111,9 +112,11 @@ def class_counts(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int
     stop : int, optional
         Only the first so many answers drawn.
     """
-    answers = ledger.answers[:stop]
-    units = [{item.draw.unit for item in answers if item.label == label} for label in (1, 0)]
-    return len(units[0]), len(units[1])
+    units: dict[int | None, set[int]] = {1: set(), 0: set(), None: set()}
+    for order, label in ledger.finals.items():
+        if stop is None or order <= stop:
+            units[label].add(ledger.answers[order - 1].draw.unit)
+    return len(units[1]), len(units[0])
 
 
 def is_held_up(ledger: LabelLedger, needed: int | None) -> bool:
@@ -254,8 +257,8 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
     test, needed = ledger.test, files.plan.needed
     verdict = None if test is None else test.verdict
     fallen = verdict in ("certified", "rejected")
-    tally, counted, unsettled = ledger.tally, ledger.counted, ledger.unsettled
-    n_final = tally.total()
+    counted, unsettled = ledger.counted, ledger.unsettled
+    tally, n_final = Counter(ledger.finals.values()), len(ledger.finals)
     n_found = missing = to_expect = None
     enough = False
     if needed is not None:
@@ -279,7 +282,7 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
         holding=0
         if files.plan.purpose == "watch"
         else sum(item.standing == "final" for item in ledger.answers[counted:]),
-        changed=sum(item.changed for item in ledger.answers),
+        changed=len(ledger.changed),
         copies=sampler.pool.copies_before(len(ledger.answers)),
         needed=needed,
         found=n_found,

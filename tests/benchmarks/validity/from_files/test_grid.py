@@ -46,6 +46,7 @@ SMALL: list[tuple[Run, int, float, int]] = [
     (production.released, 200, 0.2, 2),
     (production.drift_seen, 120, 0.05, 4),
     (production.session_verdicts, 12, 0.2, 1),
+    (production.judged_verdicts, 4, 0.2, 1),
     (production.queued_verdicts, 12, 0.2, 1),
     (certificates.broken_certified, 60, 0.05, 6),
     (certificates.certify_growing, 80, 0.05, 1),
