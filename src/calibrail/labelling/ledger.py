@@ -729,10 +729,9 @@ class LabelLedger:
         #: Another number whenever an answer was handed out, or a label taken in or back.
         self.version = version
         self.of_annotator: dict[str, list[Label]] = defaultdict(list)
-        #: By order: final labels, answers handed out that have none, and labels a review changed.
+        #: By order: final labels, and answers handed out that have none.
         self.finals: dict[int, int | None] = {}
         self._waiting: dict[int, Standing] = {}
-        self.changed: set[int] = set()
         self._restart()
 
     def _restart(self) -> None:
@@ -766,7 +765,6 @@ class LabelLedger:
             self.finals[order] = answer.label
         else:
             self._waiting[order] = standing
-        (self.changed.add if answer.changed else self.changed.discard)(order)
         self.of_annotator[label.annotator].append(label)
         self.version += 1
         if label.order <= self._counted:
@@ -802,7 +800,8 @@ class LabelLedger:
         answers = self.answers[: orders[-1] if orders else 0]
         clues = [(item.draw.score, item.draw.column) for item in answers]
         drawn = np.array(clues, np.float64).reshape(-1, 2)
-        labels = np.array([item.label for item in answers], np.float64)
+        given = [self.finals.get(order) for order in range(1, len(answers) + 1)]
+        labels = np.array(given, np.float64)
         known = ~np.isnan(labels)
         return drawn[known], labels[known].astype(np.int64), drawn
 

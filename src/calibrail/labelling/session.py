@@ -282,7 +282,7 @@ def counts_of(files: LabelFolder, sampler: Sampler, seat: Seat) -> Counts:
         holding=0
         if files.plan.purpose == "watch"
         else sum(item.standing == "final" for item in ledger.answers[counted:]),
-        changed=len(ledger.changed),
+        changed=sum(item.changed for item in ledger.answers if item.blind),
         copies=sampler.pool.copies_before(len(ledger.answers)),
         needed=needed,
         found=n_found,
