@@ -245,6 +245,26 @@ def test_a_review_shows_what_contradicts_and_keeps_both_labels(
                 session.undo("ada")
 
 
+def test_what_two_disagreed_about_before_a_review_stops_the_blind_count(
+    tmp_path: Path, guardrail: Guardrail
+) -> None:
+    asked: dict[str, Any] = dict(guardrail=guardrail, max_fpr=0.6, looks=False, shared=1.0)
+    with calibrail.label(traces(400), tmp_path, **asked) as session:
+        for place in range(110):
+            for name in ("ada", "bob"):
+                assert (task := session.next(name)) is not None
+                session.put(name, task.order, truth(task.id) ^ (place == 0 and name == "bob"))
+    before = calibrail.certify(guardrail, labels=tmp_path, looks=False)
+    assert before.sequential is not None and before.sequential["n_counted"] == 0
+    with calibrail.label(None, tmp_path, **QUEUE) as session:
+        assert (task := session.next("bob")) is not None and task.order == 1
+        session.put("bob", 1, truth(task.id))
+    found = calibrail.certify(guardrail, labels=tmp_path, looks=False)
+    assert found.sequential is not None and found.sequential["n_counted"] >= 110
+    assert found.sequential["blind_verdict"] == before.verdict == "inconclusive"
+    assert found.certificate.reason_code == "reviewed"
+
+
 def test_a_review_alone_does_not_certify(tmp_path: Path, guardrail: Guardrail) -> None:
     """Labels that wrongly contradict the guardrail are mended, those that wrongly agree are not."""
     asked: dict[str, Any] = dict(guardrail=guardrail, max_fpr=0.6, looks=False)

@@ -743,10 +743,23 @@ class LabelLedger:
     def add_draw(self, draw: Draw) -> None:
         """Take in one more answer drawn."""
         shared = self._order.lot("shared", draw.digest) < self.plan.shared
-        self.answers.append(LedgerAnswer(draw, needs=2 if shared else 1))
-        if draw.handed_out:
-            self._waiting[draw.order] = "open"
-            self.version += 1
+        self.add_answer(LedgerAnswer(draw, needs=2 if shared else 1))
+        self.version += bool(draw.handed_out)
+
+    def add_answer(self, answer: LedgerAnswer) -> None:
+        """Take in one more answer drawn, with the labels that it has."""
+        self.answers.append(answer)
+        self._keep(answer)
+
+    def _keep(self, answer: LedgerAnswer) -> None:
+        """Keep where an answer stands: it is asked for after every label."""
+        order, standing = answer.draw.order, answer.standing
+        self._waiting.pop(order, None)
+        self.finals.pop(order, None)
+        if standing == "final":
+            self.finals[order] = answer.label
+        elif standing != "passed over":
+            self._waiting[order] = standing
 
     def add_label(self, label: Label) -> None:
         """Take in one more label."""
@@ -757,14 +770,7 @@ class LabelLedger:
             if label.seen:
                 answer.blind.setdefault(label.annotator, answer.labels[label.annotator])
             answer.labels[label.annotator] = label
-        # What follows is asked for after every label: it is kept, not counted anew.
-        order, standing = label.order, answer.standing
-        self._waiting.pop(order, None)
-        self.finals.pop(order, None)
-        if standing == "final":
-            self.finals[order] = answer.label
-        else:
-            self._waiting[order] = standing
+        self._keep(answer)
         self.of_annotator[label.annotator].append(label)
         self.version += 1
         if label.order <= self._counted:

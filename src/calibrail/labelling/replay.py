@@ -137,7 +137,8 @@ class Replay:
         if self.plan.requirement is None or not any(item.changed for item in self.counting):
             return None
         ledger = LabelLedger(self.plan)
-        ledger.answers = [it.before_review() for it in self.counting]
+        for item in self.counting:
+            ledger.add_answer(item.before_review())
         test, _ = _course(ledger, self.plan)
         return None if test is None else test.verdict
 
