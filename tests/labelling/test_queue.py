@@ -252,12 +252,14 @@ def test_what_two_disagreed_about_before_a_review_stops_the_blind_count(
     with calibrail.label(traces(400), tmp_path, **asked) as session:
         for place in range(110):
             for name in ("ada", "bob"):
-                assert (task := session.next(name)) is not None
+                task = session.next(name)
+                assert task is not None
                 session.put(name, task.order, truth(task.id) ^ (place == 0 and name == "bob"))
     before = calibrail.certify(guardrail, labels=tmp_path, looks=False)
     assert before.sequential is not None and before.sequential["n_counted"] == 0
     with calibrail.label(None, tmp_path, **QUEUE) as session:
-        assert (task := session.next("bob")) is not None and task.order == 1
+        task = session.next("bob")
+        assert task is not None and task.order == 1
         session.put("bob", 1, truth(task.id))
     found = calibrail.certify(guardrail, labels=tmp_path, looks=False)
     assert found.sequential is not None and found.sequential["n_counted"] >= 110
