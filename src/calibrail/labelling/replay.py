@@ -68,6 +68,8 @@ class Replay:
         What was agreed on before the first label.
     answers : tuple of LedgerAnswer
         All that was drawn, in order, each with its labels.
+    finals : mapping of int to (int or None)
+        By order, final labels; None where nobody can tell.
     counted : int
         How many of them count: all before the first that is not settled.
     test : UnsureTest or None
@@ -91,9 +93,9 @@ class Replay:
         self.folder, self.plan, self.torn = files.path, files.plan, files.torn
         self.answers, self.counted = tuple(ledger.answers), ledger.counted
         self.test, self.points = _course(ledger, files.plan)
-        labelled = {item.draw.order for item in self.answers if item.standing == "final"}
+        self.finals = ledger.finals
         put_off = {order for orders in events.put_off.values() for order in orders}
-        self.skipped = len(put_off - labelled)
+        self.skipped = len(put_off - self.finals.keys())
         all_drawn = events.exhausted_at == len(self.answers) > 0
         self.exhausted = files.plan.elsewhere is not None or all_drawn
         self.undone, self.undone_decided = events.undone, events.undone_decided
@@ -119,8 +121,7 @@ class Replay:
 
         ``final`` counts those; ``open`` and ``disagreements`` what stands before the last of them.
         """
-        places = [i for i, item in enumerate(self.answers) if item.standing == "final"]
-        behind = [i for i in places if i >= self.counted]
+        behind = [i for i in range(self.counted, len(self.answers)) if i + 1 in self.finals]
         before = self.answers[self.counted : behind[-1] if behind else self.counted]
         return {
             "final": len(behind),
@@ -144,7 +145,7 @@ class Replay:
 
     def labels(self) -> dict[str, int]:
         """Return how many answers have which final label, those that do not count yet included."""
-        final = Counter(item.label for item in self.answers if item.standing == "final")
+        final = Counter(self.finals.values())
         return {"hallucinated": final[1], "faithful": final[0], "unsure": final[None]}
 
     def double_labels(self) -> tuple[NDArray[np.int64], int]:

@@ -374,11 +374,7 @@ def read_spreadsheet(path: Path, label: str = "label") -> Iterator[ImportedLabel
     DataError
         It lacks a column.
     """
-    with path.open("rb") as stream:
-        first = stream.readline(4096)
-    # What spreadsheets write in many places.
-    semicolons = first.count(b";") > max(first.count(b","), first.count(b"\t"))
-    for item in csv_rows(path, ";" if semicolons else None):
+    for item in csv_rows(path):
         if isinstance(item, RowProblem):
             problem = f"{item.reason} ({item.detail or item.value}); {item.remedy}"
             yield ImportedLabel(f"{path}, row {item.row}", "", None, problem=problem)
