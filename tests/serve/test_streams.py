@@ -272,8 +272,10 @@ def test_events_come_back_while_the_body_is_still_sent(
     for _ in range(50):
         talk.line("More and more of it. ")
     talk.end()
-    until(lambda: talk.ended, "closed", lambda: str(talk.got[-300:]))
+    until(lambda: talk.got.endswith(b"\r\n0\r\n\r\n"), "the end", lambda: str(talk.got[-300:]))
     assert [name for name, _ in talk.events] == ["sentence", "sentence", "stop", "decision"]
+    assert not talk.ended
+    talk.close()
 
 
 def test_an_answer_that_ends_is_decided_as_check_does(
