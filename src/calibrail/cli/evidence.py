@@ -273,14 +273,7 @@ def repeat_command(
                 answers = list(asked.answers.values())
                 show.planned(answers, asked.detector, times=repeats.times, in_batches=False)
         result = calibrail.repeat(
-            data,
-            scores,
-            times=repeats.times,
-            threshold=repeats.threshold,
-            promise=promise,
-            confidence=repeats.confidence,
-            context=context,
-            **about,
+            data, scores, promise=promise, context=context, **asdict(repeats) | about
         )
         result.save(output)
     show.finish(

@@ -802,8 +802,7 @@ class LabelLedger:
         last answer handed out plays no part, so that what is learnt depends on labels, and not on
         when it is asked for.
         """
-        orders = [item.draw.order for item in self.answers if item.draw.handed_out]
-        answers = self.answers[: orders[-1] if orders else 0]
+        answers = self.answers[: max((*self.finals, *self._waiting), default=0)]
         clues = [(item.draw.score, item.draw.column) for item in answers]
         drawn = np.array(clues, np.float64).reshape(-1, 2)
         given = [self.finals.get(order) for order in range(1, len(answers) + 1)]

@@ -466,8 +466,8 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
     DataError
         A line bears another batch, share or digest: it is named.
     """
-    drawn: Counter[int | None] = Counter()
-    handed_out: Counter[int | None] = Counter()
+    drawn = Counter(draw.batch for draw in draws)
+    handed_out = Counter(draw.batch for draw in draws if draw.handed_out)
     shares = {item.batch: item.share for item in batches}
     for draw in draws:
         digest = None if draw.chain is None else line_digest(draw.chain, draw.seq or 0)
@@ -481,8 +481,6 @@ def check_batches(draws: Sequence[Draw], batches: Sequence[DrawBatch], files: La
                     f"{files.draws.path}, line {draw.order}: {name} must be {due}; got "
                     f"{getattr(draw, name)!r}; restore the line from a copy"
                 )
-        drawn[draw.batch] += 1
-        handed_out[draw.batch] += bool(draw.handed_out)
     for batch in batches:
         n, handed = drawn[batch.batch], handed_out[batch.batch]
         if (n, handed) != (batch.drawn, batch.handed_out):

@@ -102,7 +102,7 @@ def coverage_to_expect(promise: Promise, n_hallucinated: int) -> list[dict[str, 
     return expected
 
 
-def class_counts(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int]:
+def class_counts(ledger: LabelLedger, stop: float = math.inf) -> tuple[int, int]:
     """Return how many hallucinated and faithful answers there are: of a group drawn whole one each.
 
     Parameters
@@ -112,11 +112,10 @@ def class_counts(ledger: LabelLedger, stop: int | None = None) -> tuple[int, int
     stop : int, optional
         Only the first so many answers drawn.
     """
-    units: dict[int | None, set[int]] = {1: set(), 0: set(), None: set()}
-    for order, label in ledger.finals.items():
-        if stop is None or order <= stop:
-            units[label].add(ledger.answers[order - 1].draw.unit)
-    return len(units[1]), len(units[0])
+    final, answers = ledger.finals.items(), ledger.answers
+    units = {(answers[order - 1].draw.unit, label) for order, label in final if order <= stop}
+    counts = Counter(label for _, label in units)
+    return counts[1], counts[0]
 
 
 def is_held_up(ledger: LabelLedger, needed: int | None) -> bool:
