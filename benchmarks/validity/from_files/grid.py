@@ -162,7 +162,7 @@ _MANY: Final = 0.15
 FROM_FILES: Final = (
     FromFile(certificates.judge_gates, 400, 0.05, each=2),
     FromFile(certificates.judge_gates, 120, 0.05, each=_MANY),
-    FromFile(production.judged_verdicts, 30, 0.2),
+    FromFile(production.judged_verdicts, 30, 0.2, each=2),
     FromFile(production.session_verdicts, 120, 0.2, each=10),
     FromFile(certificates.seeds_tried, 400, 0.05, each=4),
     FromFile(certificates.calibrate_growing, 400, 0.05, each=2),
