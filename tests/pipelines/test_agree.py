@@ -53,6 +53,20 @@ def judged(n: int = 300, seed: int = 1, prefix: str = "New ") -> list[dict[str, 
     return items
 
 
+@pytest.mark.parametrize("label", [0, 1])
+def test_labels_of_one_class_ask_for_the_other_one(label: int) -> None:
+    """What the judge does to answers of the other class is open, not close to what was asked."""
+    answers = [
+        Example(id=str(i), columns={"human": str(label) if i < 200 else None, "judge": str(label)})
+        for i in range(400)
+    ]
+    result = agree(answers, **COLUMNS, **LIMITS)
+    assert result.verdict == "inconclusive"
+    step = words.document(result.to_dict()).next_step
+    unseen = "faithful" if label else "hallucinated"
+    assert step == f"People call no labelled answer {unseen}: have more labelled, until some are."
+
+
 @pytest.fixture(scope="module")
 def items() -> list[dict[str, Any]]:
     return judged()

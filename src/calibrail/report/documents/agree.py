@@ -32,7 +32,7 @@ def document(result: Json) -> Document:
     code = row["certificate"].get("reason_code")
     all_missed = all(is_missed(item["certificate"]) for item in judges)
     named = {"verdict": str(verdict).capitalize(), "judge": result["data"]["labelled_by"]}
-    about: dict[str, Any] = {"judge": phrases.plain(row["judge"])}
+    about: dict[str, Any] = {**row, "judge": phrases.plain(row["judge"]), "data": result["data"]}
     about["once"] = bool(result["data"]["n_set_aside"])
     called = [(item["verdict"], phrases.plain(item["judge"])) for item in judges]
     about["judges"] = [name for reached, name in called if reached == verdict]
@@ -198,10 +198,8 @@ def _judge(item: Json, result: Json) -> Iterator[parts.Block]:
     people = labeller(result["data"])
     title = f"{whose} on answers that {people} labelled, each interval alone"
     leaning = "" if asymmetry["p_value"] is None else say("agree.leaning", asymmetry, result)
-    errs = list[str]()
-    for row in item["errs"]:
-        if row["p_holm"] <= 1.0 - result["confidence"]:
-            errs.append(say("agree.errs", row, feature=phrases.plain(row["feature"])))
+    shown = [row for row in item["errs"] if row["p_holm"] <= 1.0 - result["confidence"]]
+    errs = [say("agree.errs", row, feature=phrases.plain(row["feature"])) for row in shown]
     decided = any(measures.shown_end(rate, _asked(item)) for rate in ("coverage", "fpr"))
     both = say("agree.together", item, judge=whose) if decided and not result["judges"][1:] else ""
     said = map(parts.Text, (both, leaning, " ".join(errs)))
@@ -342,13 +340,11 @@ def versus_document(result: Json) -> Document:
         "versus.label": result["needed"] is not None,
         "versus.close": True,
     }
-    gap = remarks("versus.gap", result)
+    gap, lead = remarks("versus.gap", result), say("versus.headline", result)
     return Document(
         "comparison of",
         subject=say("versus.subject", result),
-        headline=say(
-            "verdict.of_judge", verdict=say("versus.headline", result), judge=data["labelled_by"]
-        ),
+        headline=say("verdict.of_judge", verdict=lead, judge=data["labelled_by"]),
         verdict=result["verdict"],
         summary=f"{result['reason']} {say('versus.understood', result)}",
         tiles=[parts.Tile(f"Hallucinated, {result['a']} minus {result['b']}", *gap)] if gap else (),
