@@ -109,7 +109,7 @@ def test_a_rate_without_counts_has_its_frozen_bounds_and_says_so() -> None:
     stated = {"coverage": {**known["coverage"], "confidence": 0.9}}
     status = prevalence_status([period(4000, 1800)], headline(**stated))
     assert status["flags"]["confidence"] == pytest.approx(1.0 - 0.1 - 2 * 0.05 / 3)
-    grouped = prevalence_status([period(4000, 1800)], headline(), clustered=True)
+    grouped = prevalence_status([period(4000, 1800)], headline(), noted=["clustered"])
     assert grouped["flags"]["notes"] == ["clustered"]
     nothing = prevalence_status([period(4000, 1800)], headline(coverage={"estimate": None}))
     assert nothing["flags"]["reason"] == "not_told_apart"

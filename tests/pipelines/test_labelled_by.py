@@ -18,6 +18,7 @@ from calibrail.guardrail.file import FrozenConfig
 from calibrail.labelling.exchange.transfer import export_answers, import_labels
 from calibrail.options import ReadOptions
 from calibrail.options.data import judge_of
+from calibrail.pipelines.check import check_source
 from calibrail.report.document import Document
 from calibrail.report.documents import build_document
 from calibrail.report.documents.compare import finding
@@ -139,6 +140,30 @@ def test_run_guardrail_and_card_keep_who_labelled(source: Path, score: Any, tmp_
     by_people = calibrail.certify(file, heldout, **LIMITS, labelled_by="people", looks=False)
     assert by_people.verdict == "certified"
     assert headline("certify", by_people.to_dict()) == "Certified"
+
+
+@pytest.mark.parametrize("by", [None, JUDGE])
+def test_what_rests_on_labels_of_a_judge_says_so(
+    source: Path, score: Any, tmp_path: Path, by: str | None
+) -> None:
+    """A selection bounds what the judge would call hallucinated; so does a watch by flags alone."""
+    made = calibrail.calibrate(source, score, alpha=0.3, labelled_by=by).freeze()
+    batch = write(tmp_path / "batch.jsonl", rows(100, seed=3, prefix="Batch "))
+    made.save(tmp_path / "g.json")
+    chosen = calibrail.select(tmp_path / "g.json", batch, fdr=0.3).to_dict()
+    assert chosen["labelled_by"] == by
+    document = build_document("select", chosen)
+    assert isinstance(document, Document)
+    assert document.headline.endswith(f", on labels of {JUDGE}") == (by is not None)
+    notes = " ".join(str(note) for note in document.notes)
+    assert (f"The labels behind the p-values came from {JUDGE}" in notes) == (by is not None)
+    decisions = tmp_path / "decisions.jsonl"
+    check_source(Guardrail.load(tmp_path / "g.json"), batch, decisions)
+    watch = calibrail.monitor(tmp_path / "g.json", decisions, tmp_path / "watch")
+    noted = watch.to_dict()["prevalence"]["flags"]["notes"]
+    assert ("labels_of_judge" in noted) == (by is not None)
+    page = (tmp_path / "watch" / "watch.html").read_text(encoding="utf-8")
+    assert ("how many that judge would call hallucinated" in page) == (by is not None)
 
 
 def test_a_comparison_certifies_nothing_by_labels_of_a_judge(source: Path, score: Any) -> None:

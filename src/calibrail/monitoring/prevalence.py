@@ -466,7 +466,7 @@ def prevalence_status(
     judged: JudgeSample | None = None,
     delta: float = 0.05,
     *,
-    clustered: bool = False,
+    noted: Sequence[str] = (),
 ) -> Json:
     """Return how many of the logged answers are hallucinated, in each way that there is.
 
@@ -483,9 +483,9 @@ def prevalence_status(
     delta : float
         Error of all intervals together, unless bounds are taken as frozen; each way has its even
         part.
-    clustered : bool
-        Whether the answers behind the frozen rates came in groups: the bounds take each as
-        independent, and ``flags`` notes "clustered".
+    noted : sequence of str
+        What else ``flags`` notes of the frozen rates: "clustered" where the answers behind them
+        came in groups, of which the bounds take each as independent; "labels_of_judge".
 
     Returns
     -------
@@ -508,7 +508,7 @@ def prevalence_status(
     part = error / (1 + (sample is not None) + (judged is not None))
     rows = counted(timeline)
     flags = flags_status(flag_rate(*rows, 1.0 - part / 3.0), headline, part)
-    ways["flags"] = {**flags, "notes": [*flags["notes"], "clustered"]} if clustered else flags
+    ways["flags"] = {**flags, "notes": [*flags["notes"], *noted]}
     if sample is not None:
         sample = promise.watchable(sample)
         until = promise.labelled_until(sample)

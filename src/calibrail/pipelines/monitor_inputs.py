@@ -26,6 +26,7 @@ from calibrail.monitoring.history import Rows
 from calibrail.monitoring.prevalence import JudgeSample, prevalence_status
 from calibrail.monitoring.promise import promise_status
 from calibrail.options import Requirement, runtime
+from calibrail.options.data import judge_of
 from calibrail.pipelines.run import frozen_limits, refuse_other_flags
 from calibrail.report.documents.guardrail import skipped
 from calibrail.report.messages import say
@@ -457,15 +458,15 @@ class WatchLabels:
         self, options: runtime.WatchOptions, timeline: Sequence[Mapping[str, Any]]
     ) -> dict[str, Any]:
         """Return how many of the logged answers are hallucinated."""
-        counts = self._judge is not None and self._used is not None
-        judged = self._judge.judged() if self._judge is not None and counts else None
+        judged = self._judge.judged() if self._judge and self._used is not None else None
+        of_judge = judge_of(self._config.data.reading) is not None
         return prevalence_status(
             timeline,
             self._config.headline,
             self._used,
             judged,
             options.delta,
-            clustered=self._config.promise.clustered,
+            noted=["clustered"] * self._config.promise.clustered + ["labels_of_judge"] * of_judge,
         )
 
     def status(self) -> dict[str, Any] | None:

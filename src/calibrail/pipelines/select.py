@@ -27,6 +27,7 @@ from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision import Decision
 from calibrail.guardrail.runtime import Guardrail, require_answers
 from calibrail.options import ReadOptions, Release, SelectionMethod
+from calibrail.options.data import judge_of
 from calibrail.options.fields import path as as_path
 from calibrail.pipelines import calibration_overlap, check, loading
 from calibrail.report.messages import say
@@ -83,6 +84,8 @@ class BatchSelection(Shown):
     detector_chosen : bool
         Whether the calibration answers chose the detector among others, too: the p-values are
         those of one that was named beforehand.
+    labelled_by : str or None
+        The judge that labelled the calibration answers; None where people did.
     """
 
     shown_as = "select"
@@ -107,6 +110,7 @@ class BatchSelection(Shown):
     n_copies: int = 0
     files: tuple[Path, ...] = ()
     detector_chosen: bool = False
+    labelled_by: str | None = None
 
     def at(self, cutoff: float) -> tuple[int, int]:
         """Return answers with a score and a p-value up to a cut-off; the most hallucinated ones."""
@@ -140,6 +144,7 @@ class BatchSelection(Shown):
     def to_dict(self) -> dict[str, Any]:
         """Return what ``calibrail select --json`` prints: counts and bounds, no answers."""
         counts = ("n_calibration", "n_labelled", "n_grouped", "n_undefined", "n_errors")
+        more = ("n_seen_before", "n_copies", "detector_chosen", "labelled_by")
         found = self.selection
         return {
             "schema": "calibrail.selection/1",
@@ -151,8 +156,7 @@ class BatchSelection(Shown):
             "method": self.method,
             "share": found.share,
             "cutoff": found.cutoff,
-            **{name: getattr(self, name) for name in (*counts, "n_seen_before", "n_copies")},
-            "detector_chosen": self.detector_chosen,
+            **{name: getattr(self, name) for name in (*counts, *more)},
             "confidence": self.bounds.confidence,
             "most_hallucinated_in_batch": self.bounds.most_hallucinated,
             "n_calibration_for_one": conformal.minimum_n_for_selection(
@@ -368,9 +372,8 @@ def select_decided(
     def of_rows(share: float) -> conformal.Selection:
         """Return a selection of answers as one of the rows that each of them has."""
         chosen, defined = conformal.conformal_selection(p, release.fdr, share), ~np.isnan(every)
-        released = chosen.released[member] & defined
         shared = np.where(defined, chosen.p_values[member], 1.0)
-        return replace(chosen, released=released, p_values=shared)
+        return replace(chosen, released=chosen.released[member] & defined, p_values=shared)
 
     found: dict[SelectionMethod, conformal.Selection | Obstacle] = {
         name: share if isinstance(share, str) else of_rows(share) for name, share in shares.items()
@@ -400,6 +403,7 @@ def select_decided(
         seen=seen,
         n_copies=len(ids) - len(p),
         detector_chosen=guardrail.config.detector_chosen,
+        labelled_by=judge_of(data.reading),
     )
 
 

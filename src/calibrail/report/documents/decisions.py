@@ -119,7 +119,7 @@ def select_document(selection: Json, *, is_written: bool = True) -> Document:
     return Document(
         "selection from",
         subject=answers,
-        headline=f"May be released: {released:,} of {answers}",
+        headline=say("decisions.may_be_released", selection),
         summary=" ".join(text for _, text in say_each(lead, selection, chosen)),
         tiles=[Tile(*tile) for tile in facts("decisions.tiles", selection, chosen)],
         blocks=(
