@@ -547,6 +547,7 @@ def test_so_are_numbers_in_lists_and_structures(kind: Any, leaf: pa.DataType) ->
         (["1.734", "0.5", "high"], {"decimal": ","}, [1.734, 0.5, "high"]),
         (["1.734", "0,5", "high"], {"decimal": ","}, [1734.0, 0.5, "high"]),
         (["1,2,3", "1,5"], {}, ["1,2,3", "1,5"]),
+        (["1,234", "0,5", "inf", "-Infinity"], {}, [1.234, 0.5, math.inf, -math.inf]),
     ],
 )
 def test_decimal_commas(cells: list[str], options: Any, scores: list[Any], tmp_path: Path) -> None:

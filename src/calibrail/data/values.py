@@ -759,8 +759,10 @@ def number_in(cell: object, mark: str = "") -> float | None:
     """
     if (value := column_value(cell)) is None:
         return None
+    if isinstance(cell, str) and mark == "," and value not in (math.inf, -math.inf):
+        return _spelt(cell, mark)
     if not isinstance(value, str):
-        return float(value) if mark != "," or not isinstance(cell, str) else _spelt(cell, mark)
+        return float(value)
     return _spelt(value, mark)
 
 
