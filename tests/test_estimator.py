@@ -603,3 +603,62 @@ def test_groups_that_are_no_names_are_refused() -> None:
     for groups in (np.zeros((30, 1)), [["a"]] * 30):
         with pytest.raises(InputError, match="groups must hold one name or number"):
             ConformalThresholdClassifier(alpha=0.2).fit(scores, labels, groups=groups)
+
+
+def _oversampled(n: int) -> Any:
+    """Return the rows of both classes, those of hallucinated answers drawn again, in any order."""
+    rng = np.random.default_rng(11)
+    bad = np.flatnonzero(LABELS == 1)
+    rows = np.concatenate([np.arange(len(LABELS)), rng.choice(bad, n)])
+    return rng.permutation(rows)
+
+
+def _n_groups(calibration: Any) -> Any:
+    return calibration.n_clusters
+
+
+def test_rows_that_were_drawn_again_count_once() -> None:
+    rows = _oversampled(900)
+    bad = np.bincount(rows[LABELS[rows] == 1])
+    told = f"{bad[bad > 1].sum()} of {bad.sum()} hallucinated answers repeat"
+    for guarantee in ("marginal", "pac"):
+        detector = ConformalThresholdClassifier(0.2, guarantee)
+        with pytest.warns(UserWarning, match=told):
+            counted = clone(detector).fit(SCORES[rows], LABELS[rows]).calibration_
+        known = clone(detector).fit(SCORES[rows], LABELS[rows], groups=rows).calibration_
+        assert counted.to_dict() == known.to_dict()
+        assert _n_groups(counted) == clone(detector).fit(SCORES, LABELS).calibration_.n
+        # Who says that the rows are different answers is believed.
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            alone = clone(detector).fit(SCORES[rows], LABELS[rows], np.arange(len(rows)))
+        assert _n_groups(alone.calibration_) == bad.sum()
+
+
+@pytest.mark.parametrize("kind", ["array", "table", "texts", "short texts"])
+def test_no_fold_learns_from_a_row_that_it_holds_out(kind: str) -> None:
+    rows = _oversampled(900) if kind != "array" else np.tile(np.arange(len(LABELS)), 3)
+    n_words = 3 if kind == "short texts" else 30
+    words = [[f"w{i}{value:.1f}" for i, value in enumerate(row[:n_words])] for row in FEATURES]
+    X: Any = FEATURES[rows] if kind == "array" else pd.DataFrame(FEATURES[rows])  # noqa: N806
+    X = X if "texts" not in kind else [" ".join(words[row]) for row in rows]  # noqa: N806
+    steps = (CountVectorizer(),) if "texts" in kind else ()
+    model = make_pipeline(*steps, LogisticRegression())
+    detector = ConformalThresholdClassifier(0.2, estimator=model, cv=3)
+    if kind == "short texts":
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert not hasattr(detector.fit(X, MIXED[rows]).calibration_, "n_clusters")
+        return
+    with pytest.warns(UserWarning, match="hallucinated answers repeat the numbers or the text"):
+        counted = clone(detector).fit(X, MIXED[rows]).calibration_
+    known = clone(detector).fit(X, MIXED[rows], groups=rows).calibration_
+    assert _n_groups(counted) == _n_groups(known) == len(set(rows[MIXED[rows] == 1]))
+
+
+@pytest.mark.parametrize("scores", [SCORES.round(1), SCORES > 1.0, np.round(SCORES) / 7.0])
+def test_scores_of_few_values_are_no_repeated_rows(scores: Any) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = ConformalThresholdClassifier(0.2).fit(scores, LABELS)
+    assert not hasattr(fitted.calibration_, "n_clusters")

@@ -4,7 +4,9 @@ import copy
 import inspect
 import math
 import numbers
+import warnings
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from itertools import chain
 from types import FrameType
 from typing import Any, Final, Literal, Self
@@ -13,11 +15,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.conformal import fit_rule
-from calibrail.data.example import FAITHFUL, HALLUCINATED
+from calibrail.data.duplicates import TELLING, score_copies
+from calibrail.data.example import FAITHFUL, HALLUCINATED, hash64
 from calibrail.data.labels import LabelReader, is_turned
 from calibrail.data.splits import group_numbers
 from calibrail.data.values import name_of
-from calibrail.errors import InputError, errors_as, extra
+from calibrail.errors import InputError, error_text, errors_as, extra
 from calibrail.options import ReadOptions
 from calibrail.options.fields import doubles, one_of, small_float
 from calibrail.options.guarantee import Guarantee, Promise, Undefined
@@ -38,6 +41,8 @@ Polarity = Literal["hallucinated", "faithful"]
 
 #: Most rows on which the steps of a pipeline are asked whether labels change what they return.
 _ASKED: Final = 300
+#: Share of the hallucinated answers that repeat another one from which groups are missed.
+_ALIKE: Final = 0.01
 #: By this share of their range scores of one model that differ count as equal.
 _NEAR: Final = 1e-9
 #: What an undefined score counts as, by its policy.
@@ -152,7 +157,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             what 1 means, such as ``is_faithful``, is read by it.
         groups : array-like, shape (n,), optional
             What answers share (a question, a source). Each counts once, since answers are alike
-            within one; ``paper`` takes none. Answers with None or NaN stand alone.
+            within one; ``paper`` takes none. Answers with None or NaN stand alone. Left out, rows
+            that repeat others (to the last digit, beyond chance) count once, with a warning.
         **fit_params
             What the ``fit`` of the estimator takes beside X and y.
 
@@ -171,14 +177,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
         for frame in _frames():
             _refuse_ensembles(frame)
             _refuse_steps_that_learnt(frame)
-        promise = Promise(
-            self.alpha,
-            self.guarantee,
-            self.delta,
-            self.undefined,
-            self.allow_flag_all,
-            clustered=groups is not None,
-        )
+        about = self.alpha, self.guarantee, self.delta, self.undefined, self.allow_flag_all
+        promise = Promise(*about, clustered=groups is not None)
         name = str(getattr(y, "name", None) or "y")
         name = name if is_turned(name) else "y"
         scores = None
@@ -191,7 +191,8 @@ class ConformalThresholdClassifier(ClassifierMixin, BaseEstimator):  # type: ign
             X, y = indexable(X, column_or_1d(y, warn=True))  # noqa: N806
         self.classes_, labels = _encoded(y, name)
         check_consistent_length(y, groups)
-        clusters = None if groups is None else _numbered(groups)
+        clusters = _repeated(X, labels) if groups is None else _numbered(groups)
+        promise = replace(promise, clustered=clusters is not None)
         if scores is None:
             params = fit_params
             if sklearn.get_config()["enable_metadata_routing"]:
@@ -516,6 +517,29 @@ def _precise(values: Any) -> Any:
         return None
     made = np.array([doubles(item) if small_float(item) else item for item in np.ravel(values)])
     return made.reshape(values.shape)
+
+
+def _repeated(X: Any, labels: NDArray[np.int8]) -> NDArray[np.int64] | None:  # noqa: N803
+    """Return the groups of rows that others repeat, as where rows were drawn again; None for few.
+
+    Rows repeat one another where chance does not explain that all their numbers, or their text of
+    eight words or more, are the same.
+    """
+    rows = np.asarray(X, dtype=None if hasattr(X, "ndim") else object)
+    if rows.ndim == 1 and all(isinstance(item, str) for item in rows):
+        # A number that hangs on all of a text stands for it; a short one has a number of its own.
+        told = [text if text.count(" ") >= TELLING - 1 else str(i) for i, text in enumerate(rows)]
+        rows = np.array([hash64(text.encode("utf-8", "surrogatepass")) / 2.0**64 for text in told])
+    try:
+        columns = rows.astype(np.float64).reshape(len(labels), -1).T
+    except (TypeError, ValueError):  # No table of numbers.
+        return None
+    found = score_copies([np.where(np.isinf(it), np.nan, it) for it in columns], labels)
+    n, of = (int(np.count_nonzero(labels[found >= least] == 1)) for least in (0, -1))
+    if n <= _ALIKE * of:
+        return None
+    warnings.warn(error_text("sklearn_repeated", n=n, of=of), stacklevel=3)
+    return group_numbers([None if it < 0 else str(it) for it in found], len(labels))
 
 
 def _numbered(groups: Any) -> NDArray[np.int64]:

@@ -3,6 +3,7 @@
 Where it refuses, the user does what the message says.
 """
 
+import warnings
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,31 @@ def nobodys_group(rng: np.random.Generator, folder: Path) -> bool:
     groups = np.array([np.nan if lost else f"q{row}" for row, lost in enumerate(hard)])
     at = ConformalThresholdClassifier(ALPHA, "pac", DELTA).fit(scores, labels, groups).threshold_
     return bool(0.8 * ndtr(at - 2.0) + 0.2 * ndtr((at + 3.0) / 0.3) > ALPHA)
+
+
+def drawn_again(rng: np.random.Generator, folder: Path) -> bool:
+    """Draw hallucinated answers again until there are ten times as many."""
+    labels = np.repeat([0, 1], 100)
+    scores = rng.normal(2.0 * labels)
+    rows = np.concatenate([np.arange(200), rng.integers(100, 200, size=900)])
+    detector = ConformalThresholdClassifier(ALPHA, "pac", DELTA)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        detector.fit(scores[rows], labels[rows])
+    return bool(ndtr(detector.threshold_ - 2.0) > ALPHA)
+
+
+def learnt_again(rng: np.random.Generator, folder: Path) -> bool:
+    """Repeat each row four times, so that folds learn what they hold out: a new one is missed."""
+    labels = np.repeat([0, 1], 100)
+    shift = 0.5 * (np.arange(60) < 5)
+    features = rng.normal(size=(200, 60)) + labels[:, None] * shift
+    rows = rng.permutation(np.tile(np.arange(200), 4))
+    detector = ConformalThresholdClassifier(ALPHA, estimator=LogisticRegression())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        detector.fit(features[rows], labels[rows])
+    return not detector.predict(rng.normal(size=(1, 60)) + shift)[0]
 
 
 class ModelScore(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -173,6 +199,22 @@ ATTACKS = [
         DELTA,
         (40, 40),
         nobodys_group,
+    ),
+    Attack(
+        "hallucinated answers drawn again, ten times as many",
+        f"pac threshold misses over {ALPHA:g}, 100 answers a class",
+        DELTA,
+        (43, 100),
+        drawn_again,
+        200,
+    ),
+    Attack(
+        "rows repeated four times, so that folds learn from what they hold out",
+        f"60 features, 100 answers a class, alpha {ALPHA:g}; an answer is missed",
+        ALPHA,
+        (33, 100),
+        learnt_again,
+        200,
     ),
     Attack(
         "search that chooses its score where it calibrates",

@@ -709,8 +709,7 @@ def controlled_ranks(n: int) -> Ints:
     if n <= _CONTROLLED:
         return np.arange(1, n + 1)
     steps = min(_CONTROLLED, math.ceil(4.0 * math.pi * math.sqrt(n)))
-    angles = np.linspace(0.0, math.pi / 2.0, steps + 1)
-    spread = np.rint(n * np.sin(angles) ** 2).astype(np.int64)
+    spread = np.rint(n * np.sin(np.linspace(0.0, math.pi / 2.0, steps + 1)) ** 2).astype(np.int64)
     edges = np.arange(1, _EDGE + 1)
     ranks = np.unique(np.concatenate([edges, np.clip(spread, 1, n), n + 1 - edges]))
     ranks.flags.writeable = False

@@ -35,13 +35,7 @@ from calibrail.data.example import (
     SourceRow,
 )
 from calibrail.data.row_parser import RowParser
-from calibrail.data.tables import (
-    DAMAGE,
-    NotPlainError,
-    byte_array,
-    number_array,
-    string_array,
-)
+from calibrail.data.tables import DAMAGE, NotPlainError, byte_array, number_array, string_array
 from calibrail.data.values import column_value, name_of, restored, spelling, stored
 from calibrail.errors import Library, file_errors
 from calibrail.text.words import patterns
@@ -316,8 +310,7 @@ def names_in(column: Any) -> pa.Array | None:
 
 def joined_names(blocks: Sequence[pa.Array]) -> pa.Array:
     """Return the names of all blocks; a large string array beyond `_STRING` bytes."""
-    large = sum(block.nbytes for block in blocks) >= _STRING
-    kind = pa.large_string() if large else pa.string()
+    kind = pa.large_string() if sum(block.nbytes for block in blocks) >= _STRING else pa.string()
     return pa.concat_arrays([block.cast(kind) for block in blocks] or [pa.nulls(0, kind)])
 
 

@@ -341,8 +341,7 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
     """
     opened = [open_path(path, reading) for path in files]
     # Rows in lines and in a list are the same rows.
-    kinds = {"json": "jsonl"}
-    formats = {(kinds.get(item.format, item.format), item.cells) for item in opened}
+    formats = {({"json": "jsonl"}.get(item.format, item.format), item.cells) for item in opened}
     if len(formats) > 1:
         pairs = zip(files, opened, strict=True)
         names = ", ".join(f"{path} ({item.format})" for path, item in pairs)

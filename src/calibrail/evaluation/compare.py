@@ -192,8 +192,7 @@ def compare_detectors(
         against,
     )
     matched = matched_coverage(shown, promise.coverage)
-    alphas = (*ALPHAS, promise.alpha)
-    sweep = alpha_sweep(samples, promise, baselines, alphas, level)
+    sweep = alpha_sweep(samples, promise, baselines, (*ALPHAS, promise.alpha), level)
     scales = {name: Scale.of(origin.score) for name, origin in origins.items()}
     # Those that could not be calibrated stand in the sweep, too.
     tables = [matched["attainable"], *(entry["rows"] for entry in (*matched["levels"], *sweep))]

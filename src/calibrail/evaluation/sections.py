@@ -121,8 +121,7 @@ def confounds(
         other = ranked_values(column, undefined)
         area = sample.auroc(other, confidence)
         turned = area.estimate is not None and area.estimate < 0.5
-        turn = -1.0 if turned else 1.0
-        difference = sample.auroc_difference(turn * other, ranked, confidence)
+        difference = sample.auroc_difference((-1.0 if turned else 1.0) * other, ranked, confidence)
         both = ~np.isnan(sample.values) & ~np.isnan(column) & sample.drawn(TEST)
         better = "better" if difference.lies_above(0.0) else "as well"
         spearman = rank_correlation(sample.values[both], column[both], confidence)

@@ -413,8 +413,7 @@ def _counted(bins: Ints, values: Floats, block: Ints) -> tuple[Ints, Floats]:
     cells = np.where(bins < 0, history.MOST_BINS, bins) + place * size
     counts = np.bincount(cells.ravel(), minlength=n * features * size)
     # One value after the other: the order of the sum is that of the rows.
-    known = np.nan_to_num(values, nan=0.0)
-    totals = np.bincount(place.T.ravel(), known.T.ravel(), n * features)
+    totals = np.bincount(place.T.ravel(), np.nan_to_num(values, nan=0.0).T.ravel(), n * features)
     shaped = counts.reshape(n, features, size)[:, :, : history.MOST_BINS]
     return np.asarray(shaped, np.int64), np.asarray(totals.reshape(n, features), np.float64)
 

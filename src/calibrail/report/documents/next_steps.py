@@ -80,8 +80,7 @@ def again(content: Json, name: str, command: str = "", without: Collection[str] 
         n_labels, kept = len(_values(kept, "--labels")), without_options(kept, {"--labels="})
         sides = [""] if n_labels == 1 else ["-A", "-B"][:n_labels]
         labels = [word for side in sides for word in ("--labels", f"NEW-LABELS{side}")]
-        news = ["NEW"] if len(files) == 1 else ["NEW-A", "NEW-B"]
-        kept = [*news, *labels, *kept[len(files) :]]
+        kept = [*(["NEW"] if len(files) == 1 else ["NEW-A", "NEW-B"]), *labels, *kept[len(files) :]]
     into = f"RUN-{'calibrated' if command else 'new'}"
     return shlex.join(["calibrail", command or name, *kept, "-o", into]) if kept else ""
 

@@ -173,8 +173,7 @@ def of_sentences(report: Json, scores: BothScores | None, examples: Json | None)
         Answers of the test set, of ``page_examples``, for the page.
     """
     test, scale, sentences = report["test"], Scale.of(report["score"]), report["sentences"]
-    asked = {**report, "min_kept": report["requirement"].get("min_kept")}
-    lines = measures.rates(test, asked)
+    lines = measures.rates(test, {**report, "min_kept": report["requirement"].get("min_kept")})
     shares = [
         f"{item['count']:,} of {count(item['n'], f'{name} sentence')}"
         for name, item in sentences["removed"].items()

@@ -496,8 +496,7 @@ def _kept(report: Json) -> tuple[list[list[float]], int, int | None]:
         for place, threshold in enumerate(curve["thresholds"])
     ]
     if len(points) > MOST:
-        last = len(points) - 1
-        even = {round(place * last / (MOST - 1)) for place in range(MOST)}
+        even = {round(place * (len(points) - 1) / (MOST - 1)) for place in range(MOST)}
         even |= {place for place in edges(report).values() if place is not None}
         points = [points[place] for place in sorted(even)]
     used = None if report["by_group"] else report["threshold"]
