@@ -8,6 +8,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import calibrail
+from calibrail.data.values import native
 from calibrail.errors import InputError
 from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
 
@@ -149,7 +150,7 @@ class GuardrailModel(PythonModel):
         return pd.DataFrame([self._decided(row) for row in rows], columns=list(_DECIDED))
 
     def _decided(self, row: Mapping[str, Any]) -> dict[str, Any]:
-        given = {name: value for name, value in row.items() if not _is_nothing(value)}
+        given = {name: value for name, value in row.items() if native(value) is not None}
         answer = {name: given.pop(name) for name in ("id", "question", "response") if name in given}
         contexts = given.pop("contexts", ())
         try:
@@ -260,7 +261,3 @@ def _retrieved(trace: Trace | None) -> Iterable[str]:
         return ()
     spans = trace.search_spans(span_type="RETRIEVER")
     return dict.fromkeys(text for span in spans for text in _chunks(span.outputs or ()))
-
-
-def _is_nothing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and value != value)
