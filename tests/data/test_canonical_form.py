@@ -597,6 +597,9 @@ def test_a_group_of_flags_is_the_same_in_every_format_and_call(spelt: Any) -> No
     assert [len(edge) for edge in edges] == [1, 1] and edges[0] != edges[1]
     asked = [Example(columns={"s": 1.0, "vip": flag}) for flag in (np.True_, 1, np.int64(1))]
     assert {item.threshold for item in guardrail.decide(asked)} == edges[0]
+    for decide in (guardrail.decide, guardrail.stream):
+        held = pa.table({"s": [1.0], "vip": [True]}).to_reader()
+        assert {item.threshold for item in decide(held)} == edges[0]
 
 
 @pytest.mark.parametrize("other", [{"label": 0}, {"score": 0.75}, {"response": "Another."}])

@@ -759,10 +759,9 @@ def number_in(cell: object, mark: str = "") -> float | None:
     """
     if (value := column_value(cell)) is None:
         return None
-    if isinstance(cell, str) and mark == "," and value not in (math.inf, -math.inf):
-        return _spelt(cell, mark)
     if not isinstance(value, str):
-        return float(value)
+        spelt = cell if mark == "," and math.isfinite(value) else None
+        return _spelt(spelt, mark) if isinstance(spelt, str) else float(value)
     return _spelt(value, mark)
 
 

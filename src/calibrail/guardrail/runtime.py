@@ -278,7 +278,7 @@ class Guardrail(Shown):
         Models and connections are made there.
         """
         known = {"origin": self.origin, "probed": self.probed}
-        return _from_bytes, (self.config.to_bytes(),), known
+        return guardrail_of_bytes, (self.config.to_bytes(),), known
 
     def check(
         self,
@@ -452,9 +452,8 @@ class Guardrail(Shown):
 
     def _examples(self, source: Source) -> Iterable[Example]:
         """Return examples as they are, and the rows of other data as examples."""
-        if isinstance(source, Iterator):
-            return source
-        if not is_named(source) and MemoryRows(source).format == "examples":
+        streamed = isinstance(source, Iterator) and not hasattr(source, "__arrow_c_stream__")
+        if streamed or (not is_named(source) and MemoryRows(source).format == "examples"):
             return cast(Iterable[Example], source)
         rows = read(
             source,
@@ -508,7 +507,8 @@ class Guardrail(Shown):
         return decision.Decision(*head, scale=self.scale, removed=removed, **why)
 
 
-def _from_bytes(raw: bytes) -> Guardrail:
+def guardrail_of_bytes(raw: bytes) -> Guardrail:
+    """Return the guardrail of a file's content that another process has read."""
     return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
 
 

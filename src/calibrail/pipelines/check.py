@@ -33,8 +33,7 @@ from calibrail.engine import distributed, shards
 from calibrail.engine.local import score_here
 from calibrail.errors import DataError, InputError, ModelError, error_text, file_errors
 from calibrail.guardrail.decision import Cause, Decision
-from calibrail.guardrail.file import FrozenConfig
-from calibrail.guardrail.runtime import Guardrail
+from calibrail.guardrail.runtime import Guardrail, guardrail_of_bytes
 from calibrail.options import ReadOptions
 from calibrail.pipelines.loading import NOT_WANTED, Progress, RowOrder, open_for, source_columns
 from calibrail.pipelines.run import inherited_reading
@@ -92,10 +91,8 @@ class CheckTask:
         return pa.table(columns).replace_schema_metadata({_FAILED: str(n_failed).encode()})
 
 
-@lru_cache(maxsize=2)
-def opened_guardrail(raw: bytes) -> Guardrail:
-    """Return the guardrail of a file's content, the same one for the same content."""
-    return Guardrail(FrozenConfig.from_bytes(raw, source="a guardrail of another process"))
+#: The guardrail of a file's content, the same one for the same content.
+opened_guardrail = lru_cache(maxsize=2)(guardrail_of_bytes)
 
 
 def decided_lines(
