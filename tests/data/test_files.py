@@ -9,6 +9,7 @@ import json
 import lzma
 import os
 import sys
+import threading
 import warnings
 from contextlib import nullcontext
 from pathlib import Path
@@ -271,6 +272,19 @@ def test_standard_input_is_read_more_than_once(
         assert [e.label for e in reading] == [1, 0]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(CSV[:-10])))
     assert [e.label for e in read("-")] == [1]
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a"])
+def test_a_pipe_with_a_path_is_read_more_than_once(tmp_path: Path, name: str) -> None:
+    os.mkfifo(tmp_path / name)
+    body = lines(good(), good(id="b", label=0))
+    writer = threading.Thread(target=(tmp_path / name).write_bytes, args=[body], daemon=True)
+    writer.start()
+    for _ in range(2):
+        reading = read(tmp_path / name)
+        assert reading.source == str(tmp_path / name)
+        assert [e.label for e in reading] == [1, 0]
+    writer.join(5)
 
 
 def test_a_list_of_rows_is_called_json_and_may_be_named_so(tmp_path: Path) -> None:

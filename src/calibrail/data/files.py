@@ -12,7 +12,7 @@ import tempfile
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import lru_cache, partial
 from glob import glob
 from itertools import chain, islice, starmap
@@ -381,20 +381,29 @@ def file_labels(files: Sequence[Path]) -> tuple[str, ...]:
     return tuple(path.name if names[path.name] == 1 else str(path) for path in files)
 
 
-#: Copies of what came in through standard input, by its stream, since data is read more than once.
+#: Copies of what came in through pipes, by the pipe, since data is read more than once.
 _COPIES: Final[dict[object, Path]] = {}
 
 
-def standard_input() -> Path:
-    """Return a file with what came in through standard input; removed when the process ends."""
-    if sys.stdin is None or sys.stdin.isatty():
+def unpiped(path: Path) -> Path:
+    """Return a path as it is; of a pipe and of standard input a file with what came in through it.
+
+    That is read once, and the file removed when the process ends.
+    """
+    standard = str(path) == STANDARD_INPUT
+    if standard and (sys.stdin is None or sys.stdin.isatty()):
         raise DataError("- stands for standard input, and nothing is piped into it")
-    if sys.stdin not in _COPIES:
-        with tempfile.NamedTemporaryFile(prefix="standard_input_", delete=False) as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        _COPIES[sys.stdin] = Path(file.name)
-        atexit.register(Path(file.name).unlink, missing_ok=True)
-    return _COPIES[sys.stdin]
+    if not standard and not path.is_fifo():
+        return path
+    pipe = sys.stdin if standard else path
+    if pipe not in _COPIES:
+        with file_errors(f"cannot read {path}"):
+            opened = nullcontext(sys.stdin.buffer) if standard else path.open("rb")
+        with opened as stream, tempfile.NamedTemporaryFile(prefix="stdin_", delete=False) as file:
+            shutil.copyfileobj(stream, file)
+        _COPIES[pipe] = Path(file.name)
+        atexit.register(_COPIES[pipe].unlink, missing_ok=True)
+    return _COPIES[pipe]
 
 
 #: Bytes that may stand before anything else.

@@ -39,8 +39,8 @@ from calibrail.data.files import (
     is_pattern,
     json_rows,
     seekable,
-    standard_input,
     table_kind,
+    unpiped,
 )
 from calibrail.data.tables import InMemory
 from calibrail.data.traces import EXPORTS
@@ -256,7 +256,7 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
     if not table:
         suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
-        name = spoken(STANDARD_INPUT) if "standard_input_" in path.name else path
+        name = spoken(STANDARD_INPUT) if "stdin_" in path.name else path
         raise DataError.on("no_format", path=name, suffix=suffix, by=option, names=known)
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
@@ -532,7 +532,7 @@ def _file(name: str | os.PathLike[str]) -> Path:
         raise DataError(f"{name} cannot be read together with other files; download it first")
     if str(name).startswith(EXAMPLE):
         return example_path(str(name).removeprefix(EXAMPLE))
-    return standard_input() if str(name) == STANDARD_INPUT else Path(os.path.expanduser(name))
+    return unpiped(Path(os.path.expanduser(name)))
 
 
 def _fitting(path: Path) -> list[Path]:
