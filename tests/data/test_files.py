@@ -285,6 +285,12 @@ def test_a_pipe_with_a_path_is_read_more_than_once(tmp_path: Path, name: str) ->
         assert reading.source == str(tmp_path / name)
         assert [e.label for e in reading] == [1, 0]
     writer.join(5)
+    # What comes through it later is no copy of that.
+    descriptor = os.open(tmp_path / name, os.O_RDWR)
+    os.write(descriptor, lines(good(label=0)))
+    later = threading.Timer(0.5, os.close, [descriptor])
+    later.start()
+    assert [e.label for e in read(tmp_path / name)] == [0]
 
 
 def test_a_list_of_rows_is_called_json_and_may_be_named_so(tmp_path: Path) -> None:

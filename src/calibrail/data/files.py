@@ -388,22 +388,27 @@ _COPIES: Final[dict[object, Path]] = {}
 def unpiped(path: Path) -> Path:
     """Return a path as it is; of a pipe and of standard input a file with what came in through it.
 
-    That is read once, and the file removed when the process ends.
+    That is read once, until more is written into it, and the file removed when the process ends.
     """
     standard = str(path) == STANDARD_INPUT
     if standard and (sys.stdin is None or sys.stdin.isatty()):
         raise DataError("- stands for standard input, and nothing is piped into it")
     if not standard and not path.is_fifo():
         return path
-    pipe = sys.stdin if standard else path
-    if pipe not in _COPIES:
+    if (pipe := sys.stdin if standard else _state(path)) not in _COPIES:
         with file_errors(f"cannot read {path}"):
             opened = nullcontext(sys.stdin.buffer) if standard else path.open("rb")
         with opened as stream, tempfile.NamedTemporaryFile(prefix="stdin_", delete=False) as file:
             shutil.copyfileobj(stream, file)
+        pipe = sys.stdin if standard else _state(path)
         _COPIES[pipe] = Path(file.name)
         atexit.register(_COPIES[pipe].unlink, missing_ok=True)
     return _COPIES[pipe]
+
+
+def _state(pipe: Path) -> tuple[int, ...]:
+    """Return what tells a pipe from another one, and from itself once more is written into it."""
+    return (*pipe.stat()[1:3], pipe.stat().st_mtime_ns)
 
 
 #: Bytes that may stand before anything else.
