@@ -110,10 +110,14 @@ class ServiceError(CalibrailError):
 
 def error_text(code: str, /, **given: Any) -> str:
     """Return what ``errors.toml`` says of a code; what was given stands in its words."""
-    return " ".join(tables_beside(__file__, "errors.toml")[code].split()).format(**given)
+    return " ".join(_texts()[code].split()).format(**given)
 
 
 @cache
+def _texts() -> dict[str, str]:
+    return tables_beside(__file__, "errors.toml")
+
+
 def tables_beside(module: str, name: str) -> dict[str, Any]:
     """Return what a file of TOML holds that stands beside the file of a module."""
     return tomllib.loads(Path(module).with_name(name).read_text("utf-8"))

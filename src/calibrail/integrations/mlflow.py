@@ -8,7 +8,6 @@ from tempfile import TemporaryDirectory
 from typing import Any, Final
 
 import calibrail
-from calibrail.data.values import native
 from calibrail.errors import InputError
 from calibrail.integrations.gate import Gate, Guarding, needs, texts_of_parts
 
@@ -150,6 +149,8 @@ class GuardrailModel(PythonModel):
         return pd.DataFrame([self._decided(row) for row in rows], columns=list(_DECIDED))
 
     def _decided(self, row: Mapping[str, Any]) -> dict[str, Any]:
+        from calibrail.data.values import native
+
         given = {name: value for name, value in row.items() if native(value) is not None}
         answer = {name: given.pop(name) for name in ("id", "question", "response") if name in given}
         contexts = given.pop("contexts", ())

@@ -111,8 +111,6 @@ class Replay:
         """Those with which the verdict fell; all that count where it has not."""
         if self.test is None or self.test.decided is None:
             return self.counting
-        if not self.plan.drawing.whole_groups:
-            return self.answers[: self.test.decided.drawn]
         last = self.test.decided.drawn
         return tuple(item for item in self.counting if item.draw.unit <= last)
 
