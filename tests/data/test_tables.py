@@ -65,6 +65,15 @@ def test_bad_csv_rows_carry_the_line_on_which_they_start(tmp_path: Path) -> None
     assert reading.reasons[("row", "wrong number of cells")] == 1
 
 
+def test_a_quote_that_is_never_closed_is_named_where_it_opens(tmp_path: Path) -> None:
+    body = HEADER + 'a,q,c,r,1,\nb,q,c,"r,1,\nc,q,c,r,0,\nd,q,c,r,0,\n'
+    reading = read(_csv(tmp_path, body), quarantine=(target := tmp_path / "quarantine.jsonl"))
+    assert [e.id for e in reading] == ["a"]
+    assert reading.reasons == {("row", "a quote that is never closed"): 1}
+    entry = json.loads(target.read_text())
+    assert entry["row"] == 3 and "3 line breaks that follow" in entry["remedy"]
+
+
 def test_a_csv_without_ids_is_numbered_by_line(tmp_path: Path) -> None:
     body = "question,contexts,response,label\nq,c,r,1\n\nq,c,s,0\n"
     assert [e.id for e in read(_csv(tmp_path, body))] == ["row-2", "row-4"]

@@ -415,20 +415,21 @@ def _column_names(path: Path, titles: Sequence[str]) -> list[str]:
     header = [title.strip() for title in titles]
     if not any(header):
         raise DataError(f"{path} is empty: its first line must name the columns")
-    names = [name or f"column_{i}" for i, name in enumerate(header, start=1)]
-    return tables.sound_names(path, names)
+    return tables.sound_names(path, [name or f"column_{i}" for i, name in enumerate(header, 1)])
 
 
 def _row(number: int, header: list[str], cells: list[str]) -> TableItem:
     if len(cells) != len(header):
         detail = f"{len(cells)} where the header has {len(header)}"
+        reason = "wrong number of cells"
         remedy = "quote cells that hold the delimiter or a line break"
-        seen = shorten(cells)
-        return RowProblem(number, WHOLE_ROW, "wrong number of cells", seen, detail, remedy)
+        if (lines := cells[-1].count("\n")) and len(cells) < len(header):
+            reason = "a quote that is never closed"
+            remedy = f"close or remove it: {lines:,} line breaks that follow are taken for its cell"
+        return RowProblem(number, WHOLE_ROW, reason, shorten(cells), detail, remedy)
     # Bytes that are not UTF-8 were decoded to surrogates, which no valid UTF-8 yields.
     if (bad := next(filter(_SURROGATE.search, cells), None)) is not None:
-        remedy = _encoding_remedy()
-        return RowProblem(number, WHOLE_ROW, "invalid UTF-8", shorten(bad), "", remedy)
+        return RowProblem(number, WHOLE_ROW, "invalid UTF-8", shorten(bad), "", _encoding_remedy())
     return SourceRow(number, {name: cell or None for name, cell in zip(header, cells, strict=True)})
 
 

@@ -356,8 +356,7 @@ def agreement(replayed: Replay) -> dict[str, Any] | None:
     """
     table, unsure = replayed.double_labels()
     n = int(table.sum())
-    settled = [item for item in replayed.answers if item.settled is not None]
-    party = [item for item in settled if item.settled and item.settled.annotator in item.labels]
+    party = [it.settled.annotator in it.labels for it in replayed.answers if it.settled]
     if not n and not unsure:
         return None
     return {
@@ -366,8 +365,8 @@ def agreement(replayed: Replay) -> dict[str, Any] | None:
         "kappa": spell_reasons(kappa(table)).to_dict(),
         "unsure": unsure,
         "open": sum(item.standing == "disagreement" for item in replayed.answers),
-        "settled": len(settled),
-        "settled_by_one_of_them": len(party),
+        "settled": len(party),
+        "settled_by_one_of_them": sum(party),
     }
 
 
