@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import csv
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 import calibrail
+from calibrail.data.splits import straddling_groups
 from tests.answers import write
 
 NOTE = "holds 'DE' and 'de': letter case and spaces within a name tell "
@@ -50,5 +53,39 @@ def test_groups_with_a_threshold_of_their_own(tmp_path: Path) -> None:
 
 def test_groups_that_are_sampled_together(tmp_path: Path) -> None:
     facts = calibrail.diagnose(answers(tmp_path), label_column="label", group_column="lang")
-    assert facts.groups.n == 2
-    assert [item.message for item in facts.warnings if NOTE in item.message]
+    assert facts.groups.n == 1
+    assert [item.message for item in facts.warnings if NOTE + "no groups" in item.message]
+
+
+@pytest.mark.parametrize(
+    "spellings",
+    [
+        ("Question {}", "question {}", "QUESTION {}"),
+        ("Question {}", "Question  {}", "Question\u00a0{}", "Question \u200b{}", "Question{}"),
+        ("{}", "0{}", "00{}"),
+        ("e\u0301 {}", "\u00e9 {}"),
+    ],
+)
+def test_a_group_spelt_in_several_ways_counts_once(
+    tmp_path: Path, spellings: tuple[str, ...]
+) -> None:
+    """60 questions whose answers share their fate are 60 of each class, however called."""
+    rng, rows = np.random.default_rng(1), list[dict[str, Any]]()
+    for row in range(360):
+        question, label = row // 6 + 1, row % 2
+        group = spellings[row % 6 // 2 % len(spellings)].format(question)
+        score = rng.random() / 2 + (question % 5 > 0) * label / 2
+        rows.append({"id": f"r{row}", "group": group, "label": label, "score": score})
+    path, detector = tmp_path / "a.csv", "column:column=score,higher=hallucinated"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    run = calibrail.test(path, detector, threshold=0.5, min_caught=0.7, max_false_alarms=0.5)
+    assert run.report.certificate["coverage"]["n"] == 60
+    assert calibrail.diagnose(path, label_column="label").groups.n == 60
+
+
+def test_a_group_spelt_in_two_ways_is_on_one_side() -> None:
+    codes = np.array([1, 2, 2], np.int8)
+    assert straddling_groups(codes, ["Q1", "q 1", "q2"]) == [("Q1", ("calibration", "test"))]

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from calibrail.data.example import identities
+from calibrail.data.values import same_group
 from calibrail.errors import DataError, InputError
 
 FIT: Final = 0
@@ -120,6 +121,8 @@ def split(
 def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
     """Return the groups numbered in order of appearance; each None gets a number of its own.
 
+    Names that are spelt differently are one group, as `same_group` has it.
+
     Parameters
     ----------
     groups : sequence of str or None, or array of int, length n, or None
@@ -129,7 +132,7 @@ def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
 
     Examples
     --------
-    >>> group_numbers(["a", None, "a", None], 4).tolist()
+    >>> group_numbers(["a", None, "A", None], 4).tolist()
     [0, 1, 0, 2]
     """
     if groups is None:
@@ -138,12 +141,10 @@ def group_numbers(groups: Groups, n: int) -> NDArray[np.int64]:
         if (groups[1:] > groups[:-1]).all():  # as where every example stands alone
             return np.arange(n, dtype=np.int64)
         _, first, member = np.unique(groups, return_index=True, return_inverse=True)
-        appearance = np.empty(len(first), dtype=np.int64)
-        appearance[np.argsort(first)] = np.arange(len(first))
-        return appearance[member]
+        return np.argsort(np.argsort(first))[member]
     numbers: dict[object, int] = {}
     # A tuple cannot be the name of a group, so that it serves as the key of one that has none.
-    keys = ((i,) if group is None else group for i, group in enumerate(groups))
+    keys = ((i,) if group is None else same_group(group) for i, group in enumerate(groups))
     return np.fromiter((numbers.setdefault(key, len(numbers)) for key in keys), np.int64, n)
 
 
@@ -199,13 +200,13 @@ def straddling_groups(codes: NDArray[np.int8], groups: Groups) -> list[tuple[str
     """
     if groups is None:
         return []
-    sides: dict[object, int] = {}
-    for group, code in zip(groups, codes.tolist(), strict=True):
-        if group is not None:
-            sides[group] = sides.get(group, 0) | 1 << code
+    numbers = group_numbers(groups, len(codes))
+    sides = np.zeros(len(codes), dtype=np.int64)
+    np.bitwise_or.at(sides, numbers, 1 << codes.astype(np.int64))
+    first = np.unique(numbers, return_index=True)[1].tolist()
     return [
-        (str(group), tuple(name for code, name in enumerate(SPLIT_NAMES) if bits >> code & 1))
-        for group, bits in sides.items()
+        (str(groups[row]), tuple(name for code, name in enumerate(SPLIT_NAMES) if bits >> code & 1))
+        for row, bits in zip(first, sides.tolist(), strict=False)
         if bits & (bits - 1)
     ]
 

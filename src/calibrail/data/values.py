@@ -585,6 +585,19 @@ def group_name(cell: object, *, as_number: bool = False) -> str:
     return float.__repr__(value) if isinstance(value, float) else value or ""
 
 
+def same_group(name: str) -> str:
+    r"""Return what names of one group have in common; what groups share, no verdict counts twice.
+
+    Beside what `same_text` leaves out, white space and zeros before a whole number do not count.
+    To take two groups for one costs labels; to take one for two makes a verdict too bold.
+
+    >>> {*map(same_group, ("Q1", "q 1", "\uff51\uff11", "q\u200b1"))}, same_group("01")
+    ({'q1'}, '1')
+    """
+    name = "".join(same_text(name).split())
+    return name.lstrip("0") or "0" if name.isdecimal() else name
+
+
 def spelt_alike(names: Iterable[str]) -> list[str]:
     """Return the first names that letter case or spaces alone tell apart; none where no two are.
 

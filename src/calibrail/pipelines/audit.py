@@ -166,9 +166,8 @@ def _leaks(
     grouped = np.array([group is not None for group in table.groups.to_pylist()], dtype=bool)
     giveaways = [measures.giveaway("group", np.where(grouped, groups, -1)[used], answers)]
     for name in columns:
-        cells = [group_name(cell) or None for cell in table.kept[name]]
-        numbers = splits.group_numbers(cells, len(cells))
-        numbers[[cell is None for cell in cells]] = -1
+        cells = np.array([*map(group_name, table.kept[name])], object)
+        numbers = np.where(cells == "", -1, np.unique(cells, return_inverse=True)[1])
         giveaways.append(measures.giveaway(name, numbers[used], answers))
     return measures.Leakage(
         copies=() if sketches is None else measures.copies(sketches, sides, ids),

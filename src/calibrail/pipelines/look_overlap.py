@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from calibrail import guardrail
 from calibrail.data.duplicates import SAMPLED, Sketches, alike_texts
 from calibrail.data.example import Example, ascending, mix64, n_repeated
-from calibrail.data.splits import TEST, group_numbers
+from calibrail.data.splits import TEST
 from calibrail.data.values import group_name
 from calibrail.options import Requirement
 from calibrail.pipelines.calibration_overlap import ALIKE, KnownBy, rounded
@@ -591,7 +591,8 @@ def look_at(scored: Scored, key: str, rows: NDArray[np.bool_] | slice) -> DataUs
         each = np.split(sentences.labels, sentences.first[1:-1])
         marks.append(np.array([_of_marks(part.tolist()) for part in each], np.uint64))
     # Which answers of a group count, and which topics get a verdict, is another chance.
-    told = (group_numbers([*map(group_name, cells)], len(digests)) for cells in kept.values())
+    names = (np.array([*map(group_name, cells)], object) for cells in kept.values())
+    told = (np.unique(cells, return_inverse=True)[1] for cells in names)
     marks += [parted(digests, part) for part in (scored.groups, *told) if n_repeated(part)]
     if n_repeated(scored.groups) or (scored.data["copies"] or {}).get("n"):
         # So are the lots that say which count: they follow from seed, spelling and ids.

@@ -22,6 +22,7 @@ from calibrail.data.example import Example
 from calibrail.data.outputs import Output, refuse_foreign, refuse_read
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, spoken
+from calibrail.data.values import same_group
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.formatting import Scale, Shown
 from calibrail.guardrail.decision import Decision
@@ -287,7 +288,7 @@ class NewAnswers:
             self._known_by.add(example)
             self._finder.add(example)
             if example.group is not None:
-                self._groups[example.group] += 1
+                self._groups[same_group(example.group)] += 1
         return admitted
 
     def copies(self) -> CopyGroups:

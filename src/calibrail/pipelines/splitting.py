@@ -3,7 +3,6 @@
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import cast
 
 import numpy as np
@@ -18,7 +17,7 @@ from calibrail.data.sentences import (
     sentence_examples,
     sentences_of,
 )
-from calibrail.data.splits import FIT, merge_groups, split, split_from_column
+from calibrail.data.splits import FIT, group_numbers, merge_groups, split, split_from_column
 from calibrail.engine import score_examples, score_parts
 from calibrail.engine.distributed import tell
 from calibrail.engine.local import asked_in_batches, concat_tables, score_here
@@ -256,7 +255,5 @@ def named_groups(table: ScoreTable) -> NDArray[np.int64]:
     if table.groups.null_count == len(table):
         return np.arange(len(table), dtype=np.int64)
     names = table.groups.to_pylist()
-    known = dict.fromkeys(name for name in names if name is not None)
-    numbers = {name: number for number, name in enumerate(known)}
-    alone = count(len(numbers))
-    return np.array([next(alone) if name is None else numbers[name] for name in names], np.int64)
+    alone = np.array([name is None for name in names]) * len(names)
+    return np.unique(group_numbers(names, len(names)) + alone, return_inverse=True)[1]

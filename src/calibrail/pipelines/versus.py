@@ -18,7 +18,7 @@ from calibrail.data.example import Example
 from calibrail.data.reading import Reading
 from calibrail.data.sources import Source, names_of, reusable, spoken
 from calibrail.data.splits import merge_groups
-from calibrail.data.values import canonical_text, name_of
+from calibrail.data.values import canonical_text, name_of, same_group
 from calibrail.errors import DataError, InputError
 from calibrail.evaluation import judge_agreement
 from calibrail.evaluation.judge_agreement import NONE, SAMPLE_LEVEL, LabelCounts
@@ -469,7 +469,7 @@ class _Table:
         hashed = (blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8) for word in words)
         lots = np.array([int(item.hexdigest(), 16) for item in hashed], np.uint64)
         shared = [
-            [one.group or other.group or word, other.group or one.group or word]
+            [*map(same_group, (one.group or other.group or word, other.group or one.group or word))]
             for (one, other), word in zip(examples, words, strict=True)
         ]
         # What either system's answers share.
