@@ -132,6 +132,8 @@ def test_what_is_missing_is_said(frozen: dict[str, Guardrail], tmp_path: Path) -
     made = card(path)
     assert made.content["signature"] == {"state": "none", "keyid": None}
     assert "nobody vouches for this file" in made.markdown()
+    # What is not signed is verified without a key.
+    assert "calibrail guardrail verify g.json\n" in made.markdown()
     assert "**Golden probes:** none: the score comes with the data" in made.markdown()
     assert card(Guardrail.load(path)).content["signature"]["state"] == "unknown"
 
@@ -142,6 +144,7 @@ def test_it_says_whose_signature_was_verified(frozen: dict[str, Guardrail], tmp_
     other, *_ = make_keys(tmp_path / "other.pem")
     frozen["plain"].save(path, sign=key)
     assert card(path).content["signature"]["state"] == "not verified"
+    assert "calibrail guardrail verify g.json --key KEY.pub.pem\n" in card(path).markdown()
     made = card(path, trusted=[public])
     assert made.content["signature"] == {"state": "verified", "keyid": keyid}
     assert f"signed with the key {keyid}" in made.markdown()

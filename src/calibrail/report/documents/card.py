@@ -47,6 +47,7 @@ def document(card: Json) -> Document:
     warned = [sections.warning_title(code, headline) for code in headline["warnings"]]
     leaves = {part: _leaves(config["score"][part]) for part in ("params", "fingerprint")}
     of_detector = facts("card.detector", config, leaves, libraries=_leaves(config["versions"]))
+    check = _commands(config, name, card["signature"]["state"] != "none")
     file = facts("card.file", card, schema=config["schema"], **_of_file(card))
     return replace(
         guardrail.guardrail_document(config),
@@ -72,12 +73,10 @@ def document(card: Json) -> Document:
             section("Its data", parts.Facts(facts("card.data", config, labelled_by=judge or ""))),
             section("Its detector", parts.Facts(of_detector)),
             section("Its file", parts.Facts(file)),
-            section("Check it", parts.Code(_commands(config, name))),
+            section("Check it", parts.Code(check)),
         ),
         warnings=[Bullet(say("card.warning", titles=warned))] if warned else [],
-        next_step=say(
-            "card.next", headline, about, command=_commands(config, name).splitlines()[1]
-        ),
+        next_step=say("card.next", headline, about, command=check.splitlines()[1]),
         footer="Every figure on this page is in the guardrail's file.",
         sheet=True,
     ).naming(GUARDRAIL=name)
@@ -223,8 +222,8 @@ def _leaves(value: Json) -> str:
     )
 
 
-def _commands(config: Json, name: str) -> str:
+def _commands(config: Json, name: str, signed: bool) -> str:
     """Return the commands that show whether the file is what this page says, and still holds."""
     file, trims = shlex.quote(plain(name)), by_sentence(config)
     again = say("card.certify", config, {"cost": None}, config["headline"], file=file, trims=trims)
-    return f"calibrail guardrail verify {file} --key KEY.pub.pem\n{again}"
+    return f"calibrail guardrail verify {file}{' --key KEY.pub.pem' * signed}\n{again}"
