@@ -40,6 +40,7 @@ def test_explain_shows_the_decision_and_what_it_rests_on(folder: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith(("FLAG", "PASS"))
     assert '"loved by wealthy painters"' in done.stdout
+    assert f"(calibrail guardrail card {folder / 'stretch.json'})" in " ".join(done.stdout.split())
     told = calibrail("explain", folder / "stretch.json", *ANSWER, "--json")
     decision = json.loads(told.stdout)
     assert decision["schema"] == "calibrail.explain/1"

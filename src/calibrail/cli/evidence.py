@@ -374,4 +374,5 @@ def explain_command(
     (decision,) = loaded.decide([example], alone=True)
     code = FAILURE if decision.outcome == "error" else DONE
     content = {"schema": "calibrail.explain/1", **decision.to_dict(evidence=True)}
-    show.finish("explain", content, code=code, **explanation(loaded, example, decision))
+    known, names = explanation(loaded, example, decision), {"GUARDRAIL": guardrail}
+    show.finish("explain", content, code=code, names=names, **known)
