@@ -414,6 +414,10 @@ def test_a_dry_run_knows_the_column_that_is_found(file: Path) -> None:
     file.write_text('{"id": "a", "label": 1, "dae": 0.5}\n' * 3, encoding="utf-8")
     done = command("test", file, "--threshold", 0.5, "--dry-run")
     assert done.returncode == 2 and "does a higher value of dae speak for" in done.stderr
+    done = command("test", file, "--threshold", 0.5, "--score-column", "dea")
+    assert (
+        done.returncode == 1 and "has no column 'dea'; columns seen: id, label, dae" in done.stderr
+    )
 
 
 @pytest.mark.parametrize(

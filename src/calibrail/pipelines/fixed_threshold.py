@@ -356,7 +356,8 @@ def found_column(
     """
     source = reusable(source)
     how = replace(optional(reading, ReadOptions, "reading"), quarantine=None, strict=False)
-    opened, unlabelled = _opened(source, how)
+    # Before anything is asked of a column that is named, it must be there.
+    opened, unlabelled = _opened(source, how, *filter(None, [named]))
     if not opened.head:
         # Of a file without a row, reading says that there is none.
         list(read(source, how, require=()))
@@ -369,10 +370,10 @@ def found_column(
         raise DataError(f"{unlabelled}. And: {error}") from error
 
 
-def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None]:
+def _opened(source: Source, how: ReadOptions, *keep: str) -> tuple[Reading, DataError | None]:
     """Open answers; where no column of labels is found, give that error beside them."""
     try:
-        opened = read(source, how, require=(), allow_none=True)
+        opened = read(source, how, keep=keep, require=(), allow_none=True)
         columns, marks = opened.columns, opened.columns.marks
         given = filterfalse(columns.labels.is_missing, map(columns.label_of, opened.head))
         listed = (value if isinstance(value, list | tuple) else (value,) for value in given)
@@ -385,7 +386,7 @@ def _opened(source: Source, how: ReadOptions) -> tuple[Reading, DataError | None
         there = columns.label_columns if "label" in columns.present else ()
         return opened, DataError(f"{opened.source}: {which_label(opened.head, there)}")
     except DataError as error:
-        return read(source, how, require=(), labelled=False, allow_none=True), error
+        return read(source, how, keep=keep, require=(), labelled=False, allow_none=True), error
 
 
 #: What is written for a number, and is none: ~0.7, 7/10, 4 stars; or before an answer by promptfoo.
