@@ -1,4 +1,4 @@
-"""Attacks on the promise to groups that overlap."""
+"""Attacks on the promise to groups that overlap, and by groups that are spelt in several ways."""
 
 import json
 from pathlib import Path
@@ -54,6 +54,34 @@ def miss_an_answer(rng: np.random.Generator, folder: Path) -> bool | None:
     return not grouped.flags([rng.normal(CELLS[cell][1])], [joined(cell)])[0]
 
 
+#: How often each question's hallucinated answers are caught, all or none, and what is required.
+CAUGHT, REQUIRED = 0.78, 0.8
+
+
+def spell_groups_apart(rng: np.random.Generator, folder: Path) -> bool:
+    """Certify a threshold that catches too few of 60 questions, each of whose answers names it."""
+    lines = ["id,group,label,s"]
+    for question in range(60):
+        for label, share in ((1, CAUGHT), (0, 0.1)):
+            score = 0.5 + (0.5 if rng.random() < share else -0.5) * rng.random(6)
+            names = f"Question {question}", f"question {question}", f"QUESTION {question}"
+            names += f"Question  {question}", f"Question\u00a0{question}", f"question{question}"
+            lines += [
+                f"r{question}-{label}-{at},{name},{label},{value:.9f}"
+                for at, (name, value) in enumerate(zip(names, score.tolist(), strict=True))
+            ]
+    path = folder / "labelled.csv"
+    path.write_text("\n".join(lines), encoding="utf-8")
+    run = calibrail.test(
+        path,
+        "column:column=s,higher=hallucinated",
+        threshold=0.5,
+        min_caught=REQUIRED,
+        max_false_alarms=0.6,
+    )
+    return run.verdict == "certified"
+
+
 ATTACKS = [
     Attack(
         "overlapping groups: an answer beside a rare value",
@@ -61,5 +89,13 @@ ATTACKS = [
         ALPHA,
         (17, 39),
         miss_an_answer,
-    )
+    ),
+    Attack(
+        "test: a question spelt in six ways",
+        "60 questions, whose hallucinated answers are all caught (78 %) or none, 80 % required",
+        0.05,
+        (12, 100),
+        spell_groups_apart,
+        200,
+    ),
 ]
