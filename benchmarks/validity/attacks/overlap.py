@@ -64,7 +64,7 @@ def spell_groups_apart(rng: np.random.Generator, folder: Path) -> bool:
     for question in range(60):
         for label, share in ((1, CAUGHT), (0, 0.1)):
             score = 0.5 + (0.5 if rng.random() < share else -0.5) * rng.random(6)
-            names = ["Question ", "question ", "QUESTION ", "Question  ", "Question\u00a0", "question"]
+            names = [*"Qq", "Q ", "Q  ", "q\u00a0", "Q\u200b"]
             lines += [
                 f"r{question}-{label}-{at},{name}{question},{label},{value:.9f}"
                 for at, (name, value) in enumerate(zip(names, score.tolist(), strict=True))
