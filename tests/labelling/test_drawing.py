@@ -10,10 +10,12 @@ import pytest
 import calibrail
 from calibrail import Guardrail
 from calibrail.conformal import SequentialTest
+from calibrail.data.example import Example
 from calibrail.errors import DataError, InputError, ModelError
 from calibrail.labelling import sampling
 from calibrail.labelling.folder import LabelFolder
 from calibrail.labelling.ledger import Order
+from calibrail.labelling.replay import replay
 from calibrail.options import Drawing
 from calibrail.report.documents.label import label_document
 from tests.labelling.rows import frozen, label_some, lines, traces, truth, write
@@ -230,6 +232,25 @@ def test_copies_word_for_word_are_one_answer_under_any_id(tmp_path: Path) -> Non
     with calibrail.label(rows, tmp_path) as session:
         assert sorted(label_some(session, "ada", 10)) == [f"t{i}" for i in range(10)]
         assert session.next("ada") is None
+
+
+@pytest.mark.parametrize("whole_groups", [False, True])
+def test_a_group_spelt_in_several_ways_is_drawn_once(
+    tmp_path: Path, guardrail: Guardrail, whole_groups: bool
+) -> None:
+    rows = traces(60)
+    for number, row in enumerate(rows):
+        name = ("Question {}", "question  {}", "QUESTION\u00a0{}")[number % 3]
+        row["group"] = name.format(number // 3)
+    asked = dict(guardrail=guardrail, max_fpr=0.5, drawing=Drawing(whole_groups=whole_groups))
+    with calibrail.label(rows, tmp_path, **asked, looks=False) as session:
+        assert len(session.hand_out("ada", 100)) == (60 if whole_groups else 20)
+    assert {draw["unit"] for draw in draws_of(tmp_path)} == {*range(1, 21)}
+    assert replay(tmp_path).plan.one_spelling
+    # What was begun before goes on as it was: each spelling by itself.
+    one, other = Example(group="Q1"), Example(group="q 1")
+    assert Order(0).unit(one) != Order(0).unit(other)
+    assert Order(0, one_spelling=True).unit(one) == Order(0, one_spelling=True).unit(other)
 
 
 @pytest.mark.parametrize("whole_groups", [False, True])

@@ -27,6 +27,7 @@ from calibrail.conformal.argument_checks import Floats, Ints
 from calibrail.conformal.sequential.sequential_test import SequentialTest, UnsureTest
 from calibrail.data.example import Example
 from calibrail.data.spans import merged
+from calibrail.data.values import same_group
 from calibrail.errors import DataError, InputError, file_errors
 from calibrail.options import Promise, Requirement
 from calibrail.options.fields import spell_option
@@ -430,6 +431,13 @@ def _is_span(value: object) -> bool:
 class Order:
     """The order of drawing that a seed gives.
 
+    Attributes
+    ----------
+    seed : int
+        Same seed, same order.
+    one_spelling : bool
+        Whether a group is one however its name is spelt, as `same_group` has it.
+
     Examples
     --------
     >>> order = Order(seed=0)
@@ -440,6 +448,7 @@ class Order:
     """
 
     seed: int
+    one_spelling: bool = False
 
     def unit(self, example: Example, digest: str | None = None) -> str:
         """Return the place of what is drawn: 32 hexadecimal digits, drawn in ascending order.
@@ -448,7 +457,7 @@ class Order:
         word for word are one.
         """
         if example.group is not None:
-            return self._hash("group", example.group)
+            return self._hash("group", (same_group if self.one_spelling else str)(example.group))
         return self.alone(digest or example.digest("spelt"))
 
     def alone(self, digest: str) -> str:
@@ -615,6 +624,8 @@ class SessionPlan(Record):
         Of the error that all looks at the guardrail may have, what these labels were begun with.
     cuts : mapping of str to (str, float)
         By column of ratings, what a higher one means, and beyond which it counts as hallucinated.
+    one_spelling : bool
+        As in ``Order``; an earlier version drew a group once for each spelling of its name.
     """
 
     purpose: Purpose
@@ -635,9 +646,10 @@ class SessionPlan(Record):
     share: float = 1.0
     judges: tuple[str, ...] = ()
     cuts: Mapping[str, tuple[str, float]] = field(default_factory=dict)
+    one_spelling: bool = False
 
     schema: ClassVar = "calibrail.labels/1"
-    later = ("share", "judges", "cuts")
+    later = ("share", "judges", "cuts", "one_spelling")
 
     @property
     def asked(self) -> Requirement | None:

@@ -212,7 +212,7 @@ def check_draws(draws: Sequence[Draw], plan: SessionPlan, path: Path) -> None:
     DataError
         The file and the line are named.
     """
-    order, last = Order(plan.seed), (0, "", "")
+    order, last = Order(plan.seed, plan.one_spelling), (0, "", "")
     numbers: dict[str, int] = {}
     for draw in draws:
         unit = order.unit(Example(group=draw.group), draw.digest)

@@ -473,7 +473,7 @@ class Sampler:
         self, folder: LabelFolder, judge: Judge | None, reread: Reread, lots: Lots | None = None
     ) -> None:
         self._folder, self._judge, self._reread, self._lots = folder, judge, reread, lots
-        self._order = Order(folder.plan.seed)
+        self._order = Order(folder.plan.seed, folder.plan.one_spelling)
         self.pool = Pool(folder.path / POOL_FILE)
         self.pool.refresh()
         self._ready: dict[int, _Ready] = {}

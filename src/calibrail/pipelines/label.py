@@ -82,7 +82,7 @@ def _begin(
     compared = [sampling.JudgeColumn(name, reading.label_map) for name in judges]
     files = _file_states(traces, reading)
     examples = _open_traces(traces, reading, guardrail, options.judge_column, lots is None)
-    order = Order(options.seed or 0)
+    order = Order(options.seed or 0, one_spelling=True)
 
     def traced() -> Iterator[Example]:
         for example in examples:
@@ -116,17 +116,10 @@ def _begin(
     freshness = seen.freshness(sha256, declared=options.fresh)
     if freshness == "calibration data" or not units:
         raise DataError(say("refused.traces_of_the_calibration", traces=spoken(traces)))
+    read = names_of(traces), files, sha256, examples.n_examples, examples.n_quarantined
     plan = SessionPlan(
         purpose="calibrate" if guardrail is None else "certify",
-        traces=Traces(
-            names_of(traces),
-            files,
-            sha256,
-            examples.n_examples,
-            examples.n_quarantined,
-            seen.n_seen_before,
-            freshness,
-        ),
+        traces=Traces(*read, seen.n_seen_before, freshness),
         drawing=drawing,
         seed=options.seed or 0,
         shared=options.shared or 0.0,
@@ -142,6 +135,7 @@ def _begin(
         guardrail_file=asked.guardrail_file,
         balance=weighed,
         share=share,
+        one_spelling=True,
     )
     with file_errors(f"cannot write into the folder {folder}", "; name another one"):
         pool = b"".join(ledger.json_line(it.to_dict()) for it in sampling.without_copies(units, ()))
