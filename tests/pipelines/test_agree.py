@@ -62,9 +62,11 @@ def test_labels_of_one_class_ask_for_the_other_one(label: int) -> None:
     ]
     result = agree(answers, **COLUMNS, **LIMITS)
     assert result.verdict == "inconclusive"
-    step = words.document(result.to_dict()).next_step
+    page = words.document(result.to_dict())
     unseen = "faithful" if label else "hallucinated"
-    assert step == f"People call no labelled answer {unseen}: have more labelled, until some are."
+    said = f"People call no labelled answer {unseen}: have more labelled, until some are."
+    assert page.next_step == said
+    assert page.tiles[label].value == "unknown"
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 from collections import Counter
 from collections.abc import Callable
@@ -236,6 +237,16 @@ def test_an_id_that_repeats_is_an_answer_each_time(tmp_path: Path, guardrail: Gu
     assert "'t0'" in taken.problems[0] and "several answers" in taken.problems[0]
 
 
+def test_what_has_no_time_is_not_logged_at_none(tmp_path: Path, guardrail: Guardrail) -> None:
+    log = logged(tmp_path / "log", guardrail, examples(4), hours=1, texts=False)
+    calibrail.audit_sample(guardrail, log, tmp_path / "audit", per_day=20)
+    with calibrail.label(None, tmp_path / "audit") as session:
+        for answer in session._files.ledger.answers:
+            answer.draw = replace(answer.draw, time=None)
+        task = session.next("ada")
+    assert task is not None and re.search(r"of the chain [\w-]+\.$", task.question)
+
+
 def test_texts_come_from_the_log_from_traces_or_are_missed(
     tmp_path: Path, guardrail: Guardrail
 ) -> None:
@@ -266,6 +277,7 @@ def test_texts_come_from_the_log_from_traces_or_are_missed(
         for id in ("t0", "t4"):
             assert seen[id].response == examples(1, int(id[1:]))[0].response
         assert seen["t5"].response == "" and "its id is t5" in seen["t5"].question
+        assert re.search(r"number \d+ of the chain \S+, logged at 2026-", seen["t5"].question)
         # Found by a later call, also for who is labelling now.
         rest = [
             {"id": i.id, "question": i.question, "contexts": i.contexts, "response": i.response}

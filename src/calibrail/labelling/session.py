@@ -623,7 +623,8 @@ class Session:
         example = self._sampler.pool[order - 1].example
         question = example.question
         if not has_text(example):
-            question = error_text("answer_without_text", draw=draw)
+            logged = f", logged at {draw.time}" if draw.time else ""
+            question = error_text("answer_without_text", draw=draw, logged=logged)
         texts = question, example.contexts, example.response
         task = Task(order, example.id, *texts, settles=self._settle, alias=draw.alias)
         own = self._files.ledger.answers[order - 1].labels.get(name)

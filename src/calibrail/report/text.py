@@ -52,12 +52,12 @@ def score_name(report: Json) -> str:
 
 
 def share(value: Json | None) -> str:
-    """Return a share's estimate in percent, what is proven of it, or a word where there is neither.
+    """Return a share's estimate in percent, what is proven of it, or that it is unknown.
 
     Examples
     --------
     >>> share({"estimate": 0.934}), share({"estimate": None}), share(None)
-    ('93.4%', 'none', 'none')
+    ('93.4%', 'unknown', 'unknown')
     >>> share({"estimate": None, "lower": 0.9, "method": "rank"})
     'at least 90%'
     >>> share({"estimate": None, "lower": 0.0, "method": "rank"})
@@ -67,7 +67,7 @@ def share(value: Json | None) -> str:
         low = value["lower"]
         return f"at least {lower_percent(low)}" if low else "not promised for all"
     if value is None or value["estimate"] is None:
-        return "none"
+        return "unknown"
     return percent(value["estimate"])
 
 
