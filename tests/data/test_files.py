@@ -293,6 +293,12 @@ def test_a_pipe_with_a_path_is_read_more_than_once(tmp_path: Path, name: str) ->
     assert [e.label for e in read(tmp_path / name)] == [0]
 
 
+def test_what_is_empty_is_called_empty(tmp_path: Path) -> None:
+    (tmp_path / "answers").touch()
+    with pytest.raises(DataError, match=r"answers is empty: it holds no row"):
+        read(tmp_path / "answers")
+
+
 def test_a_list_of_rows_is_called_json_and_may_be_named_so(tmp_path: Path) -> None:
     rows = [{"response": f"r{i}", "label": i % 2} for i in range(4)]
     listed, lines = tmp_path / "a.json", tmp_path / "b.jsonl"

@@ -257,6 +257,8 @@ def open_path(path: Path, reading: ReadOptions) -> Opened:
         suffix, known = path.suffix or "a name without suffix", ", ".join(format_names())
         option = spell_option(ReadOptions, "format")
         name = spoken(STANDARD_INPUT) if "stdin_" in path.name else path
+        if path.is_file() and not path.stat().st_size:
+            raise DataError(f"{name} is empty: it holds no row; name data with answers")
         raise DataError.on("no_format", path=name, suffix=suffix, by=option, names=known)
     fixed = {name: options[name] for name in _OPTIONS.get(table, ()) if name in options}
     if table == "jsonl" and find_list(path, fixed.get("list")) is not None:
