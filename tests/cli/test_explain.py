@@ -62,6 +62,8 @@ def test_explain_takes_the_columns_that_a_guardrail_reads(folder: Path) -> None:
         "explain", folder / "column.json", "--response", "x", "--column", "detector=0.5", "--json"
     )
     assert json.loads(done.stdout)["score"] == 0.5
+    done = calibrail("explain", folder / "column.json", "--response", "x")
+    assert done.stdout.rstrip().endswith('--column "detector=VALUE".')
 
 
 def test_check_writes_evidence_where_it_is_asked_for(folder: Path) -> None:
