@@ -183,7 +183,7 @@ def test_a_class_that_people_never_saw_is_unknown_and_judges_are_called_so(answe
         [{**row, "human": 0 if row["human"] in (0, 1) else None, "judge2": 0} for row in judged()],
     )
     text = words(run(path, *LABELS, "--judge-column", "judge2", *LIMITS))
-    assert "Finds hallucinated none people call none of the" in text
+    assert "Finds hallucinated unknown people call none of the" in text
     assert "the share caught lies between 0% and 100%, and 80% is required" in text
     assert "both ranges" not in text
     assert "Corrected for 2 judges (Holm)" in text
