@@ -375,12 +375,6 @@ def fitting_files(pattern: Path) -> list[Path]:
     return [path for path in fitting if path.is_file()] or fitting
 
 
-def file_labels(files: Sequence[Path]) -> tuple[str, ...]:
-    """Return a name for each of several files: its own, or the whole path where two share it."""
-    names = Counter(path.name for path in files)
-    return tuple(path.name if names[path.name] == 1 else str(path) for path in files)
-
-
 #: Copies of what came in through pipes, by the pipe, since data is read more than once.
 _COPIES: Final[dict[object, Path]] = {}
 

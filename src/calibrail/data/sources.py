@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -33,7 +34,6 @@ from calibrail.data.files import (
     STANDARD_INPUT,
     SUFFIXES,
     data_files,
-    file_labels,
     find_list,
     fitting_files,
     is_pattern,
@@ -333,6 +333,12 @@ def file_class_names(table: str, path: Path) -> dict[str, tuple[str, ...]]:
         return class_names(reader.schema)
 
 
+def _labels_of(files: Sequence[Path]) -> tuple[str, ...]:
+    """Return a name for each of several files: its own, or the whole path where two share it."""
+    names = Counter(path.name for path in files)
+    return tuple(path.name if names[path.name] == 1 else str(path) for path in files)
+
+
 def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
     """Open several files as one source; each row knows its file.
 
@@ -354,7 +360,7 @@ def open_files(files: Sequence[Path], reading: ReadOptions) -> Opened:
             raise DataError.on("classes_numbered_differently", first=opened[0], item=item)
     read = tuple(file for item in opened for file in item.files)
     whole = next((export for export in EXPORTS if export.name == opened[0].format), None)
-    labelled = list(zip(file_labels(files), opened, strict=True))
+    labelled = list(zip(_labels_of(files), opened, strict=True))
     if whole is not None:
         parts = (replace(it, file=label) for label, item in labelled for it in item.parts or ())
         return _exported(whole, parts, read, opened[0].cells)
