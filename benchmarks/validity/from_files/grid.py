@@ -195,7 +195,7 @@ FROM_FILES: Final = (
     FromFile(production.kept_promises, 200, 0.05),
     FromFile(systems.two_systems, 30, 0.05, each=_MANY),
     FromFile(systems.two_systems, 100, 0.05, each=_MANY),
-    FromFile(systems.two_systems, 300, 0.05, each=0.5),
+    FromFile(systems.two_systems, 300, 0.05, each=0.3),
     FromFile(systems.two_systems, 3000, 0.05, each=20),
     FromFile(people.judged_rates, 40, 0.05, each=_MANY),
     FromFile(people.judged_rates, 200, 0.05, each=_MANY),
