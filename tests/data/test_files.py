@@ -293,6 +293,11 @@ def test_a_pipe_with_a_path_is_read_more_than_once(tmp_path: Path, name: str) ->
     assert [e.label for e in read(tmp_path / name)] == [0]
 
 
+def test_a_text_that_is_no_path_is_an_error_of_ours() -> None:
+    with pytest.raises(DataError, match=r"^cannot read x{200}: .*[Nn]ame too long"):
+        read("x" * 5_000)
+
+
 def test_what_is_empty_is_called_empty(tmp_path: Path) -> None:
     (tmp_path / "answers").touch()
     with pytest.raises(DataError, match=r"answers is empty: it holds no row"):

@@ -390,8 +390,7 @@ def unpiped(path: Path) -> Path:
     if not standard and not path.is_fifo():
         return path
     if (pipe := sys.stdin if standard else _state(path)) not in _COPIES:
-        with file_errors(f"cannot read {path}"):
-            opened = nullcontext(sys.stdin.buffer) if standard else path.open("rb")
+        opened = nullcontext(sys.stdin.buffer) if standard else path.open("rb")
         with opened as stream, tempfile.NamedTemporaryFile(prefix="stdin_", delete=False) as file:
             shutil.copyfileobj(stream, file)
         pipe = sys.stdin if standard else _state(path)

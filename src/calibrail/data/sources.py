@@ -540,7 +540,8 @@ def _file(name: str | os.PathLike[str]) -> Path:
         raise DataError(f"{name} cannot be read together with other files; download it first")
     if str(name).startswith(EXAMPLE):
         return example_path(str(name).removeprefix(EXAMPLE))
-    return unpiped(Path(os.path.expanduser(name)))
+    with file_errors(f"cannot read {name!s:.200}"):
+        return unpiped(Path(os.path.expanduser(name)))
 
 
 def _fitting(path: Path) -> list[Path]:
